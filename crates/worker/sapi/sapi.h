@@ -1,0 +1,109 @@
+/*
+ * The contract between the host (Rust) and PHP (C). Everything that names the
+ * Zend engine is on the C side of this header; the Rust side sees only what
+ * is declared here.
+ *
+ * Runs in: zygote | worker. One thread.
+ *
+ * Stacks: the host runs on the process's main stack; PHP runs on a stack of
+ * its own. sapi_start(), sapi_serve() and sapi_run() switch to the PHP stack
+ * and return on the host's stack once the script asks for a request or ends.
+ * The callbacks of sapi_host are called on the PHP stack.
+ *
+ * Laws: no longjmp crosses a Rust frame (each zend_try is in C; a callback
+ * returns before C raises); Rust never unwinds into C; a pointer handed over
+ * is valid until the call returns.
+ */
+#ifndef HEARTH_SAPI_H
+#define HEARTH_SAPI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes with a length; not NUL-terminated unless said. */
+typedef struct sapi_str {
+	const char *bytes;
+	size_t      len;
+} sapi_str;
+
+/* One CGI variable of a request, e.g. HTTP_HOST. Both strings are followed by a NUL. */
+typedef struct sapi_param {
+	sapi_str name;
+	sapi_str value;
+} sapi_param;
+
+/*
+ * One request. `params` are the CGI variables in the order in which php-fpm
+ * shows them in $_SERVER. The named strings are views of the same bytes, so
+ * that C never searches; an absent one has bytes == NULL.
+ */
+typedef struct sapi_request {
+	uint64_t          id;               /* request id, as in the log */
+	sapi_str          method;           /* REQUEST_METHOD */
+	sapi_str          uri;              /* REQUEST_URI */
+	sapi_str          query;            /* QUERY_STRING */
+	sapi_str          content_type;     /* CONTENT_TYPE */
+	sapi_str          cookies;          /* HTTP_COOKIE */
+	sapi_str          authorization;    /* HTTP_AUTHORIZATION */
+	sapi_str          script;           /* SCRIPT_FILENAME */
+	int64_t           content_length;   /* bytes of the body; -1 unknown */
+	unsigned          proto_num;        /* 1000 for HTTP/1.0, 1001 for 1.1, 2000 for 2 */
+	const sapi_param *params;
+	size_t            param_count;
+} sapi_request;
+
+/* What C asks of Rust. A callback must not call PHP and must not unwind. `ctx` is the one given to sapi_serve() or sapi_run(). */
+typedef struct sapi_host {
+	/* Appends to the response body. A short count: the client is gone. */
+	size_t (*write)(void *ctx, const char *bytes, size_t len);
+	/* Pushes what was written so far towards the client. False: the client is gone. */
+	bool   (*flush)(void *ctx);
+	/*
+	 * Sends the response head, once, before the first body byte. `reason` is the text after the status code of a status line set by the script, or empty.
+	 * `lines` are "Name: value" without CR or LF. Status 1xx is an interim response and may precede the final one.
+	 */
+	bool   (*send_headers)(void *ctx, int status, sapi_str reason, const sapi_str *lines, size_t count);
+	/* Next bytes of the request body; 0 at its end. */
+	size_t (*read_body)(void *ctx, char *buffer, size_t capacity);
+	/* The response is complete; the script goes on (fastcgi_finish_request()). */
+	void   (*finish)(void *ctx);
+	/* True once the client has gone (connection_aborted()). */
+	bool   (*aborted)(void *ctx);
+	/* A line for the log; `level` is a syslog priority, LOG_ERR == 3. `ctx` may be NULL (boot). */
+	void   (*log)(void *ctx, int level, const char *message, size_t len);
+} sapi_host;
+
+/* Where the script stands when a call returns. */
+typedef enum sapi_state {
+	SAPI_WAITING = 0,   /* the script asks for a request */
+	SAPI_ENDED   = 1    /* the script is over; the process cannot serve another request with it */
+} sapi_state;
+
+/* Why a request was the last one of a script, for the log. */
+typedef enum sapi_end {
+	SAPI_END_NONE      = 0,
+	SAPI_END_RETURNED  = 1,   /* the script ran to its end */
+	SAPI_END_EXIT      = 2,   /* exit() outside of the handler */
+	SAPI_END_EXCEPTION = 3,   /* an uncaught exception outside of the handler */
+	SAPI_END_FATAL     = 4    /* fatal error, memory limit, time limit */
+} sapi_end;
+
+/* Zygote, once. `ini` holds "name=value" lines that override the ini files; `ini_path` is a php.ini or a folder, NULL for PHP's default. */
+bool       sapi_boot(const sapi_host *host, const char *ini, const char *ini_path);
+/* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
+sapi_state sapi_start(const char *script);
+/* Worker, resident: one request, until the script asks for the next one or ends. With request == NULL the pending hearth_handle_request() returns false, so that the script can end. */
+sapi_state sapi_serve(void *ctx, const sapi_request *request);
+/* Worker, classic: runs request->script from the top as php-fpm does; the exit status. */
+int        sapi_run(void *ctx, const sapi_request *request);
+/* Why the last sapi_start() or sapi_serve() returned SAPI_ENDED. */
+sapi_end   sapi_ended(void);
+/* Worker, once, first thing after the fork: reseeds, takes its own pid, unblocks signals. */
+void       sapi_after_fork(void);
+/* "8.2.36", for the log and for `hearth check`. */
+const char *sapi_php_version(void);
+/* Zygote or worker, last. */
+void       sapi_shutdown(void);
+
+#endif

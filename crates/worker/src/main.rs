@@ -1,0 +1,3 @@
+//! `hearth-worker`: the zygote, and the workers forked from it.
+
+fn main() {}
