@@ -1,0 +1,30 @@
+//! Shared memory between the server and its workers: the protocol, and nothing else.
+//!
+//! Two binaries must agree on every byte here, and loom, proptest and the sanitizers test it without tokio or PHP; so it is a
+//! crate of its own. It knows neither.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`layout`] | what lies where: the structs in shared memory |
+//! | [`region`] | memfds, seals, mappings |
+//! | [`slot`] | the word that says whose turn an exchange is |
+//! | [`queue`] | the ring of tickets that workers pull from |
+//! | [`wake`] | who sleeps, and how a sleeper is woken |
+//! | [`head`] | request and response heads as bytes: writers and readers |
+//! | [`body`] | a response's way through a lane |
+//! | [`scoreboard`] | figures about each worker |
+//! | [`control`] | messages over sockets: fork, forked, exited, … with descriptors |
+//! | [`server_side`], [`worker_side`] | the protocol put together, as each side uses it |
+
+pub mod body;
+pub mod control;
+pub mod head;
+pub mod layout;
+pub mod queue;
+pub mod region;
+pub mod scoreboard;
+pub mod server_side;
+pub mod slot;
+pub mod sync;
+pub mod wake;
+pub mod worker_side;

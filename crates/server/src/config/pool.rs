@@ -1,0 +1,47 @@
+//! Settings of one pool of workers.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How PHP runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The script of the URL, from the top, for each request.
+    Classic,
+    /// The application boots once; its handler gets each request.
+    Resident,
+}
+
+/// What is undone after a request of a resident pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Only PHP's own per-request resets.
+    None,
+}
+
+/// One pool.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// Its name, as in `[pool.web]`.
+    pub name: String,
+    /// How PHP runs.
+    pub mode: Mode,
+    /// Resident: the worker script. Classic: the front controller for URLs that name no file, if any. Absolute.
+    pub script: Option<PathBuf>,
+    /// What is undone after a request. Default `none`.
+    pub isolation: Isolation,
+    /// Number of workers. Default: two a core, at least 2.
+    pub workers: u16,
+    /// A php.ini, or a folder with one. Default: what PHP itself reads.
+    pub php_ini: Option<PathBuf>,
+    /// Requests that may wait for a worker. Default 1024, 0 refuses when none is free.
+    pub queue_length: usize,
+    /// How long a request may wait for a worker. Default 30 s.
+    pub queue_timeout: Duration,
+    /// How long a request may run before its worker is killed. Default 60 s; 0 s never.
+    pub request_timeout: Duration,
+    /// How long the application may take to boot. Default 30 s.
+    pub boot_timeout: Duration,
+    /// The worker's binary. Default: `hearth-worker` beside `hearth`.
+    pub worker_binary: PathBuf,
+}

@@ -1,0 +1,1 @@
+//! HTTP: from the listening socket to a `dispatch::Request`, and back.

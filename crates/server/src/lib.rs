@@ -1,0 +1,9 @@
+//! The Hearth server: everything but PHP. See ARCHITECTURE.md for the tour of one request.
+//!
+//! A module names only modules above it in this list (`tests/layers.rs` holds it):
+//! config, dispatch, then edge and supervise side by side, then app, then cli.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod dispatch;
+pub mod edge;

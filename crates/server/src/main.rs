@@ -1,0 +1,4 @@
+//! `hearth`: the command line of the server.
+#![forbid(unsafe_code)]
+
+fn main() {}
