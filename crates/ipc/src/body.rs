@@ -40,7 +40,10 @@ impl Position {
     }
 
     /// Where in the lane the next byte lies.
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below LANE_BYTES")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the remainder is below LANE_BYTES"
+    )]
     pub const fn offset(self) -> usize {
         (self.bytes() % LANE_BYTES as u64) as usize
     }

@@ -1,0 +1,248 @@
+//! Messages over sockets, with descriptors: what is too rare or too big for shared memory.
+//!
+//! One `SOCK_SEQPACKET` pair between server and zygote, one between server and each worker. A message is one packet: a JSON
+//! value, and descriptors in the order its variant names. The functions make one system call; on a non-blocking socket they
+//! return [`io::ErrorKind::WouldBlock`].
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::layout::{Layout, MAX_REACTORS};
+use crate::scoreboard::Command;
+use crate::slot::{Incarnation, WorkerId};
+
+/// Descriptor number on which the zygote finds its socket to the server.
+pub const ZYGOTE_SOCKET: i32 = 3;
+/// Bytes of a message.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// Descriptors of a message: CTL, EST, REQ and an eventfd a reactor.
+const MAX_FDS: usize = 4 + MAX_REACTORS;
+
+/// How a pool's PHP runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The script of each request.
+    Classic,
+    /// The worker script's handler.
+    Resident,
+}
+
+/// Server → zygote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToZygote {
+    /// First message. Descriptors: CTL, EST, REQ, then an eventfd a reactor.
+    Boot(Boot),
+    /// Fork a worker. Descriptors: RESP, ACK, the worker's control socket, its lifeline, its output pipe.
+    Fork(Fork),
+    /// End. Workers are not touched.
+    Stop,
+}
+
+/// What the zygote needs to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boot {
+    /// Name of the pool, for the process title and the log.
+    pub pool: String,
+    /// Number of this zygote.
+    pub generation: u32,
+    /// Sizes of the shared memory.
+    pub layout: Layout,
+    /// How PHP runs.
+    pub mode: Mode,
+    /// Resident: the worker script, absolute.
+    pub script: Option<String>,
+    /// Working directory while the application boots, absolute.
+    pub dir: String,
+    /// Document root, absolute.
+    pub root: String,
+    /// A php.ini or a folder with one; PHP's default otherwise.
+    pub php_ini: Option<String>,
+    /// Lines `name=value` that override the ini files.
+    pub ini: String,
+}
+
+/// One worker to fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    /// Its number.
+    pub worker: u16,
+    /// How often that number has been forked.
+    pub incarnation: u16,
+}
+
+impl Fork {
+    /// Typed.
+    pub const fn who(self) -> (WorkerId, Incarnation) {
+        (WorkerId(self.worker), Incarnation(self.incarnation))
+    }
+}
+
+/// Zygote → server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromZygote {
+    /// PHP and the application are booted; forks are possible.
+    Ready {
+        /// `8.2.36`.
+        php_version: String,
+        /// How long it took.
+        boot_ms: u64,
+    },
+    /// The application did not boot; the zygote ends.
+    BootFailed {
+        /// What happened, for the log.
+        reason: String,
+    },
+    /// A worker runs. Descriptor: its pidfd.
+    Forked {
+        /// Which.
+        worker: u16,
+        /// Its incarnation.
+        incarnation: u16,
+        /// Its process id.
+        pid: i32,
+    },
+    /// A worker could not be forked.
+    ForkFailed {
+        /// Which.
+        worker: u16,
+        /// Its incarnation.
+        incarnation: u16,
+        /// What happened: more than one thread (named), no memory, …
+        reason: String,
+    },
+    /// A worker has ended and was reaped.
+    Exited {
+        /// Which.
+        worker: u16,
+        /// Its incarnation.
+        incarnation: u16,
+        /// Exit code, see [`exit`]; `None` after a signal.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+    },
+}
+
+/// Worker → server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromWorker {
+    /// Wants the spooled body of the exchange that it runs.
+    BodyFd {
+        /// The slot.
+        slot: u16,
+        /// Its generation.
+        generation: u32,
+    },
+}
+
+/// Server → worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToWorker {
+    /// Answer to [`FromWorker::BodyFd`]. Descriptor: the file, unless the exchange is no longer the worker's.
+    Body {
+        /// The slot.
+        slot: u16,
+        /// Its generation.
+        generation: u32,
+    },
+}
+
+/// Exit codes of a worker: why it ended on its own.
+pub mod exit {
+    /// The server asked for it ([`crate::scoreboard::Command::Drain`]).
+    pub const DRAINED: i32 = 0;
+    /// A fatal error, or the script ended: the next request needs a fresh worker. No fault of the worker, so no back-off.
+    pub const SCRIPT_ENDED: i32 = 10;
+    /// The server's control socket broke, or a message made no sense.
+    pub const PROTOCOL: i32 = 11;
+}
+
+impl Command {
+    /// From its number; an unknown one means [`Command::Drain`].
+    pub const fn from_number(n: u32) -> Self {
+        if n == Self::Run as u32 {
+            Self::Run
+        } else {
+            Self::Drain
+        }
+    }
+}
+
+/// Sends one message.
+pub fn send(socket: BorrowedFd<'_>, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "too many descriptors in a message",
+        ));
+    }
+    sendmsg(
+        socket,
+        &[IoSlice::new(&bytes)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Receives one message; `None` when the other side has closed.
+pub fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let fds = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    if received
+        .flags
+        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a message was cut short",
+        ));
+    }
+    let message = serde_json::from_slice(bytes.get(..received.bytes).unwrap_or_default())?;
+    Ok(Some((message, fds)))
+}
+
+/// A connected pair of sockets for these messages.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    Ok(socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
+}

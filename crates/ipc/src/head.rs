@@ -88,7 +88,10 @@ impl RequestWriter {
     pub fn header(&mut self, name: &[u8], value: &[u8]) {
         self.begin(name.len() + 5, value.len());
         self.bytes.extend_from_slice(b"HTTP_");
-        self.bytes.extend(name.iter().map(|&b| if b == b'-' { b'_' } else { b.to_ascii_uppercase() }));
+        self.bytes.extend(
+            name.iter()
+                .map(|&b| if b == b'-' { b'_' } else { b.to_ascii_uppercase() }),
+        );
         self.end(value);
     }
 
@@ -109,8 +112,10 @@ impl RequestWriter {
 
     fn begin(&mut self, name: usize, value: usize) {
         self.params += 1;
-        self.bytes.extend_from_slice(&u32::try_from(name).unwrap_or(u32::MAX).to_le_bytes());
-        self.bytes.extend_from_slice(&u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
+        self.bytes
+            .extend_from_slice(&u32::try_from(name).unwrap_or(u32::MAX).to_le_bytes());
+        self.bytes
+            .extend_from_slice(&u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
     }
 
     fn end(&mut self, value: &[u8]) {
@@ -161,7 +166,9 @@ impl<'a> RequestReader<'a> {
         if len < REQUEST_FIXED {
             return None;
         }
-        Some(Self { bytes: area.get(..len)? })
+        Some(Self {
+            bytes: area.get(..len)?,
+        })
     }
 
     /// Bytes of the head; the body of [`BodyKind::InSlot`] follows.
@@ -222,8 +229,10 @@ fn param_at(bytes: &[u8], at: usize) -> Option<(Param<'_>, usize)> {
     let name_at = at + 8;
     let value_at = name_at.checked_add(name_len)?.checked_add(1)?;
     let end = value_at.checked_add(value_len)?.checked_add(1)?;
-    let param =
-        Param { name: bytes.get(name_at..value_at - 1)?, value: bytes.get(value_at..end - 1)? };
+    let param = Param {
+        name: bytes.get(name_at..value_at - 1)?,
+        value: bytes.get(value_at..end - 1)?,
+    };
     if bytes.get(value_at - 1) != Some(&0) || bytes.get(end - 1) != Some(&0) {
         return None;
     }
@@ -249,11 +258,15 @@ pub fn write_response<'a>(
     lines: impl Iterator<Item = &'a [u8]> + Clone,
     mut out: impl FnMut(&[u8]),
 ) -> bool {
-    let (count, bytes) = lines.clone().fold((0_u32, 0_usize), |(n, sum), line| (n + 1, sum + 4 + line.len()));
+    let (count, bytes) = lines
+        .clone()
+        .fold((0_u32, 0_usize), |(n, sum), line| (n + 1, sum + 4 + line.len()));
     let len = RESPONSE_FIXED + reason.len() + bytes;
-    let (Ok(len32), Ok(reason_len), true) =
-        (u32::try_from(len), u16::try_from(reason.len()), len <= RESPONSE_MAX)
-    else {
+    let (Ok(len32), Ok(reason_len), true) = (
+        u32::try_from(len),
+        u16::try_from(reason.len()),
+        len <= RESPONSE_MAX,
+    ) else {
         return false;
     };
     let mut fixed = [0; RESPONSE_FIXED];
@@ -298,7 +311,11 @@ impl<'a> ResponseReader<'a> {
     /// Bytes of the whole head, known from its first four; `None` while fewer are there.
     pub fn expected_len(bytes: &[u8]) -> Option<Result<usize, BadHead>> {
         let len = u32_at(bytes, 0)? as usize;
-        Some(if (RESPONSE_FIXED..=RESPONSE_MAX).contains(&len) { Ok(len) } else { Err(BadHead::Length) })
+        Some(if (RESPONSE_FIXED..=RESPONSE_MAX).contains(&len) {
+            Ok(len)
+        } else {
+            Err(BadHead::Length)
+        })
     }
 
     /// `bytes` is exactly one head.
@@ -312,8 +329,16 @@ impl<'a> ResponseReader<'a> {
         }
         let reason_len = usize::from(u16_at(bytes, 6).ok_or(BadHead::Length)?);
         let lines = u32_at(bytes, 8).ok_or(BadHead::Length)?;
-        let head = Self { bytes, status, reason_len, lines };
-        if !bytes.get(RESPONSE_FIXED..RESPONSE_FIXED + reason_len).is_some_and(is_field_value) {
+        let head = Self {
+            bytes,
+            status,
+            reason_len,
+            lines,
+        };
+        if !bytes
+            .get(RESPONSE_FIXED..RESPONSE_FIXED + reason_len)
+            .is_some_and(is_field_value)
+        {
             return Err(BadHead::Header);
         }
         Ok(head)
@@ -326,7 +351,9 @@ impl<'a> ResponseReader<'a> {
 
     /// Text of the status line; may be empty. No control characters.
     pub fn reason(&self) -> &'a [u8] {
-        self.bytes.get(RESPONSE_FIXED..RESPONSE_FIXED + self.reason_len).unwrap_or_default()
+        self.bytes
+            .get(RESPONSE_FIXED..RESPONSE_FIXED + self.reason_len)
+            .unwrap_or_default()
     }
 
     /// Name and value of each header, or the first thing that is wrong.
@@ -351,7 +378,11 @@ impl<'a> ResponseReader<'a> {
 
 /// RFC 9110 §5.6.2 tchar.
 const fn is_token(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || matches!(b, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+    b.is_ascii_alphanumeric()
+        || matches!(
+            b,
+            b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+        )
 }
 
 /// RFC 9110 §5.5: visible characters, spaces, tabs and obs-text; no CR, LF, NUL or other controls.

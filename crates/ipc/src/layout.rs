@@ -117,7 +117,11 @@ impl Layout {
 
     /// What is wrong with these sizes, if anything.
     pub fn check(&self) -> Result<(), String> {
-        let Self { reactors, slots_per_reactor, request_area } = *self;
+        let Self {
+            reactors,
+            slots_per_reactor,
+            request_area,
+        } = *self;
         if reactors == 0 || reactors > MAX_REACTORS {
             return Err(format!("{reactors} reactors; 1 to {MAX_REACTORS} are possible"));
         }
@@ -130,7 +134,9 @@ impl Layout {
             ));
         }
         if request_area < 4096 || !request_area.is_multiple_of(4096) {
-            return Err(format!("request areas of {request_area} bytes; a multiple of 4096 is possible"));
+            return Err(format!(
+                "request areas of {request_area} bytes; a multiple of 4096 is possible"
+            ));
         }
         Ok(())
     }

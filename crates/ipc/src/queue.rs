@@ -66,7 +66,10 @@ impl Ring<'_> {
                 .compare_exchange_weak(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
-                #[expect(clippy::cast_possible_truncation, reason = "the fields are 16 and 24 bits wide")]
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "the fields are 16 and 24 bits wide"
+                )]
                 return Some((SlotId(value as u16), Gen::new((value >> 16) as u32)));
             }
         }

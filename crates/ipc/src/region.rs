@@ -178,13 +178,22 @@ impl<T: Shared> Map<T> {
     /// Creates the memfd and maps it writable.
     pub fn create(name: &str, share: Share) -> io::Result<(OwnedFd, Self)> {
         let (fd, bytes) = create(name, size_of::<T>(), share)?;
-        Ok((fd, Self { bytes, of: PhantomData }))
+        Ok((
+            fd,
+            Self {
+                bytes,
+                of: PhantomData,
+            },
+        ))
     }
 
     /// Maps what the other side created.
     pub fn open(fd: BorrowedFd<'_>, access: Access) -> io::Result<Self> {
         let bytes = Bytes::new(fd, size_of::<T>(), access)?;
-        Ok(Self { bytes, of: PhantomData })
+        Ok(Self {
+            bytes,
+            of: PhantomData,
+        })
     }
 
     /// The raw bytes, to copy from and to.

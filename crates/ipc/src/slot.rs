@@ -123,14 +123,16 @@ pub fn claim(word: &AtomicU64, generation: Gen, inc: Incarnation, worker: Worker
     let queued = Word::unclaimed(generation, State::Queued).0;
     let running = Word::claimed(generation, inc, worker, State::Running).0;
     // Acquire: pairs with the Release of `enqueue`. Release: the claim is seen with what the worker did before.
-    word.compare_exchange(queued, running, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    word.compare_exchange(queued, running, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
 }
 
 /// Worker: moves its exchange on, from `Running` or `Streaming` to `Streaming` or `Done`. False: the server took it away.
 pub fn publish(word: &AtomicU64, from: Word, to: State) -> bool {
     let next = Word::claimed(from.generation(), from.incarnation(), from.worker(), to).0;
     // Release: pairs with the Acquire of `observe`, so that the server sees the response written before.
-    word.compare_exchange(from.0, next, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    word.compare_exchange(from.0, next, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
 }
 
 /// Server: what the word says now.
@@ -144,7 +146,8 @@ pub fn cancel(word: &AtomicU64, generation: Gen) -> bool {
     let queued = Word::unclaimed(generation, State::Queued).0;
     let free = Word::unclaimed(generation.next(), State::Free).0;
     // AcqRel: a worker that loses its claim to this sees nothing of the next use.
-    word.compare_exchange(queued, free, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    word.compare_exchange(queued, free, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
 }
 
 /// Server: the exchange is over. Only when no live worker holds it.

@@ -51,7 +51,9 @@ impl Sleepers<'_> {
                 let bit = bits & bits.wrapping_neg();
                 // SeqCst: as above. Only one waker gets the bit.
                 if word.fetch_and(!bit, Ordering::SeqCst) & bit != 0 {
-                    return u16::try_from(index * 64 + bit.trailing_zeros() as usize).ok().map(WorkerId);
+                    return u16::try_from(index * 64 + bit.trailing_zeros() as usize)
+                        .ok()
+                        .map(WorkerId);
                 }
             }
         }

@@ -1,0 +1,392 @@
+//! The protocol as a worker uses it. Runs in: worker.
+//!
+//! A worker runs one exchange at a time: [`WorkerSide::next`] claims it, the [`Exchange`] carries its response, [`Exchange::done`]
+//! gives it back. Nothing here allocates after [`WorkerSide::open`].
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use crate::body::{Position, stretches, waiting};
+use crate::head::{RequestReader, write_response};
+use crate::layout::{Ack, Ctl, Est, LANE_BYTES, LANES, Layout, MAX_REACTORS, Resp};
+use crate::queue::Ring;
+use crate::region::{Access, Bytes, Map};
+use crate::scoreboard::{Command, Stage, WorkerBlock};
+use crate::slot::{self, Gen, Incarnation, SlotId, State, Word, WorkerId};
+use crate::sync::{Ordering, fence, futex_wait};
+use crate::wake::{self, Sleepers};
+
+/// Who this worker is.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Number within the pool; below [`crate::layout::MAX_WORKERS`].
+    pub worker: WorkerId,
+    /// How often that number has been forked.
+    pub incarnation: Incarnation,
+}
+
+/// The descriptors a worker works with.
+#[derive(Debug)]
+pub struct WorkerFds<'a> {
+    /// CTL.
+    pub ctl: BorrowedFd<'a>,
+    /// EST.
+    pub est: BorrowedFd<'a>,
+    /// REQ.
+    pub req: BorrowedFd<'a>,
+    /// RESP of this worker.
+    pub resp: BorrowedFd<'a>,
+    /// ACK of this worker.
+    pub ack: BorrowedFd<'a>,
+    /// One eventfd a reactor.
+    pub reactors: Vec<OwnedFd>,
+}
+
+/// A worker's view of the shared memory.
+#[derive(Debug)]
+pub struct WorkerSide {
+    layout: Layout,
+    me: Identity,
+    ctl: Map<Ctl>,
+    est: Map<Est>,
+    req: Bytes,
+    resp: Map<Resp>,
+    ack: Map<Ack>,
+    reactors: Vec<OwnedFd>,
+    notified: [u32; MAX_REACTORS],
+    written: [Position; LANES],
+}
+
+/// What a worker gets when it asks for work.
+#[derive(Debug)]
+pub enum Next {
+    /// An exchange to run.
+    Exchange(Exchange),
+    /// The server wants this worker to end.
+    Drain,
+}
+
+/// One exchange in a worker's hands.
+#[derive(Debug)]
+pub struct Exchange {
+    slot: SlotId,
+    word: Word,
+    lane: usize,
+    head_sent: bool,
+}
+
+/// The client is gone, or the server has taken the exchange away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+impl WorkerSide {
+    /// Maps everything. The mappings are kept from this process's own children.
+    pub fn open(layout: Layout, me: Identity, fds: WorkerFds<'_>) -> io::Result<Self> {
+        let side = Self {
+            layout,
+            me,
+            ctl: Map::open(fds.ctl, Access::ReadWrite)?,
+            est: Map::open(fds.est, Access::Read)?,
+            req: Bytes::new(fds.req, layout.request_bytes(), Access::Read)?,
+            resp: Map::open(fds.resp, Access::ReadWrite)?,
+            ack: Map::open(fds.ack, Access::Read)?,
+            reactors: fds.reactors,
+            notified: [0; MAX_REACTORS],
+            written: [Position(0); LANES],
+        };
+        for map in [
+            side.ctl.bytes(),
+            side.est.bytes(),
+            &side.req,
+            side.resp.bytes(),
+            side.ack.bytes(),
+        ] {
+            map.keep_from_children()?;
+        }
+        Ok(side)
+    }
+
+    /// The scoreboard entry of this worker.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the server numbers workers below MAX_WORKERS"
+    )]
+    pub fn board(&self) -> &WorkerBlock {
+        &self.ctl.workers[usize::from(self.me.worker.0)]
+    }
+
+    /// Who this worker is.
+    pub const fn me(&self) -> Identity {
+        self.me
+    }
+
+    /// Waits for an exchange and claims it.
+    pub fn next(&mut self) -> Next {
+        // Relaxed: for the status page only.
+        self.board().stage.store(Stage::Idle as u32, Ordering::Relaxed);
+        loop {
+            // Acquire: pairs with the server's Release.
+            if self.board().command.load(Ordering::Acquire) != Command::Run as u32 {
+                self.board().stage.store(Stage::Ending as u32, Ordering::Relaxed);
+                return Next::Drain;
+            }
+            if let Some((slot, generation)) = self.ring().pop() {
+                if let Some(exchange) = self.claim(slot, generation) {
+                    return Next::Exchange(exchange);
+                }
+                continue;
+            }
+            let board = self.board();
+            let ring = self.ring();
+            wake::sleep(
+                Sleepers(&self.ctl.sleepers.0),
+                self.me.worker,
+                &board.futex,
+                None,
+                || !ring.is_empty() || board.command.load(Ordering::SeqCst) != Command::Run as u32,
+            );
+        }
+    }
+
+    fn claim(&mut self, slot: SlotId, generation: Gen) -> Option<Exchange> {
+        let block = self.ctl.slots.get(usize::from(slot.0))?;
+        if !slot::claim(&block.word, generation, self.me.incarnation, self.me.worker) {
+            return None;
+        }
+        let word = Word::claimed(generation, self.me.incarnation, self.me.worker, State::Running);
+        let board = self.board();
+        // Relaxed: figures for people and timeouts.
+        board.stage.store(Stage::Running as u32, Ordering::Relaxed);
+        board.since.store(now(), Ordering::Relaxed);
+        let mut exchange = Exchange {
+            slot,
+            word,
+            lane: 0,
+            head_sent: false,
+        };
+        board.request.store(
+            self.request(&exchange).map_or(0, |head| head.id()),
+            Ordering::Relaxed,
+        );
+        exchange.lane = self.take_lane();
+        // Relaxed: published by the Release of `publish`.
+        let lane = u32::try_from(exchange.lane).unwrap_or(0);
+        self.ctl
+            .slots
+            .get(usize::from(slot.0))?
+            .lane
+            .store(lane, Ordering::Relaxed);
+        Some(exchange)
+    }
+
+    /// The first lane that the server has read to the end; waits for one if need be.
+    #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
+    fn take_lane(&mut self) -> usize {
+        loop {
+            let free = (0..LANES).find(|&lane| self.is_free(lane));
+            if let Some(lane) = free {
+                self.written[lane] = self.written[lane].next_exchange();
+                // Release: the start is seen before anything written.
+                self.resp.written[lane]
+                    .0
+                    .store(self.written[lane].0, Ordering::Release);
+                return lane;
+            }
+            self.wait_for_space(|side| (0..LANES).any(|lane| side.is_free(lane)));
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
+    fn is_free(&self, lane: usize) -> bool {
+        // Acquire: pairs with the server's Release after its copies.
+        self.ack.read[lane].0.load(Ordering::Acquire) == self.written[lane].0
+    }
+
+    fn wait_for_space(&self, has_space: impl Fn(&Self) -> bool) {
+        let board = self.board();
+        // SeqCst, all: Dekker with `PoolMemory::wake_worker_for_space`.
+        let seen = board.futex.load(Ordering::SeqCst);
+        board.waits_for_space.swap(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !has_space(self) {
+            // Bounded, since a wake-up meant for a request may have been taken here as one for space.
+            futex_wait(&board.futex, seen, Some(Duration::from_millis(100)));
+        }
+        board.waits_for_space.swap(0, Ordering::SeqCst);
+    }
+
+    fn ring(&self) -> Ring<'_> {
+        Ring {
+            head: &self.ctl.head.0,
+            cells: &self.ctl.cells,
+        }
+    }
+
+    /// The request's area: head, then body.
+    pub fn area(&self, exchange: &Exchange) -> &[u8] {
+        let len = self.layout.request_area;
+        // SAFETY: only the server writes request areas, and not while a worker has the slot claimed (`server_side`); a worker
+        // from which it is taken away is killed first.
+        unsafe { self.req.slice(usize::from(exchange.slot.0) * len, len) }
+    }
+
+    /// The request's head.
+    pub fn request(&self, exchange: &Exchange) -> Option<RequestReader<'_>> {
+        RequestReader::new(self.area(exchange))
+    }
+
+    /// Slot and generation, to ask for a spooled body.
+    pub const fn name_of(exchange: &Exchange) -> (SlotId, Gen) {
+        (exchange.slot, exchange.word.generation())
+    }
+
+    /// Whether the client has gone.
+    pub fn client_gone(&self, exchange: &Exchange) -> bool {
+        self.est
+            .cancelled
+            .get(usize::from(exchange.slot.0))
+            .is_some_and(|flag| {
+                // Relaxed: a hint that orders nothing.
+                flag.load(Ordering::Relaxed) == exchange.word.generation().get() + 1
+            })
+    }
+
+    /// Writes the response's head. `status` 1xx is an interim head; the final one follows. Call before [`Self::write`].
+    pub fn send_head<'a>(
+        &mut self,
+        exchange: &mut Exchange,
+        status: u16,
+        reason: &[u8],
+        lines: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), Gone> {
+        let mut result = Ok(());
+        let fits = write_response(status, reason, lines, |bytes| {
+            if result.is_ok() {
+                result = self.put(exchange, bytes);
+            }
+        });
+        if !fits {
+            return self.send_head(exchange, 500, b"Response Head Too Large", std::iter::empty());
+        }
+        exchange.head_sent = true;
+        result
+    }
+
+    /// Appends to the response's body. Waits while the lane is full and the server reads.
+    pub fn write(&mut self, exchange: &mut Exchange, bytes: &[u8]) -> Result<(), Gone> {
+        if self.client_gone(exchange) {
+            return Err(Gone);
+        }
+        self.put(exchange, bytes)
+    }
+
+    /// Copies into the lane. What is copied becomes visible with the next [`Self::flush`], [`Self::done`] or a full lane.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "lane numbers run below LANES; `count` is at most the length"
+    )]
+    fn put(&mut self, exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Gone> {
+        while !bytes.is_empty() {
+            let count = bytes.len().min(self.space(exchange));
+            if count == 0 {
+                self.flush(exchange)?;
+                if self.client_gone(exchange) {
+                    return Err(Gone);
+                }
+                let lane: &Exchange = exchange;
+                self.wait_for_space(|side| side.space(lane) > 0 || side.client_gone(lane));
+                continue;
+            }
+            let (now, later) = bytes.split_at(count);
+            let base = std::mem::offset_of!(Resp, bytes) + exchange.lane * LANE_BYTES;
+            let mut rest = now;
+            for (offset, len) in stretches(self.written[exchange.lane], count) {
+                let (part, tail) = rest.split_at(len);
+                self.resp.bytes().copy_in(base + offset, part);
+                rest = tail;
+            }
+            self.written[exchange.lane] = self.written[exchange.lane].advance(count as u64);
+            // Release: the bytes are there before the position says so.
+            self.resp.written[exchange.lane]
+                .0
+                .store(self.written[exchange.lane].0, Ordering::Release);
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
+    fn space(&self, exchange: &Exchange) -> usize {
+        // Acquire: pairs with the server's Release after its copies.
+        let read = Position(self.ack.read[exchange.lane].0.load(Ordering::Acquire));
+        let written = self.written[exchange.lane];
+        if read.exchange() != written.exchange() {
+            // The server has not opened this exchange yet: nothing of it has been read.
+            return LANE_BYTES
+                - usize::try_from(written.bytes())
+                    .unwrap_or(LANE_BYTES)
+                    .min(LANE_BYTES);
+        }
+        waiting(read, written).map_or(0, |w| LANE_BYTES - w)
+    }
+
+    /// Shows the server what was written so far.
+    pub fn flush(&mut self, exchange: &mut Exchange) -> Result<(), Gone> {
+        self.publish(exchange, State::Streaming)
+    }
+
+    /// The response is complete; the exchange belongs to the server again.
+    pub fn done(&mut self, exchange: &mut Exchange) -> Result<(), Gone> {
+        self.publish(exchange, State::Done)
+    }
+
+    /// Counts the request and makes the worker idle. After PHP has finished it, which may be later than [`Self::done`].
+    pub fn finished(&self) {
+        // Relaxed: figures.
+        self.board().requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn publish(&mut self, exchange: &mut Exchange, to: State) -> Result<(), Gone> {
+        let Some(block) = self.ctl.slots.get(usize::from(exchange.slot.0)) else {
+            return Err(Gone);
+        };
+        if !slot::publish(&block.word, exchange.word, to) {
+            return Err(Gone);
+        }
+        exchange.word = Word::claimed(
+            exchange.word.generation(),
+            self.me.incarnation,
+            self.me.worker,
+            to,
+        );
+        let reactor = usize::from(exchange.slot.0) / self.layout.slots_per_reactor;
+        let local = usize::from(exchange.slot.0) % self.layout.slots_per_reactor;
+        let (Some(done), Some(epoch), Some(notified), Some(eventfd)) = (
+            self.ctl.done.get(reactor).and_then(|line| line.0.get(local / 64)),
+            self.est.epochs.get(reactor),
+            self.notified.get_mut(reactor),
+            self.reactors.get(reactor),
+        ) else {
+            return Err(Gone);
+        };
+        if wake::complete(done, 1 << (local % 64), &epoch.0, notified) {
+            // EAGAIN (the counter is full) means that the reactor is being woken anyway.
+            let _ = rustix::io::write(eventfd.as_fd(), &1_u64.to_ne_bytes());
+        }
+        Ok(())
+    }
+}
+
+impl Exchange {
+    /// Whether the final head has been written.
+    pub const fn head_sent(&self) -> bool {
+        self.head_sent
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
