@@ -19,8 +19,10 @@ use crate::layout::{Layout, MAX_REACTORS};
 use crate::scoreboard::Command;
 use crate::slot::{Incarnation, WorkerId};
 
-/// Descriptor number on which the zygote finds its socket to the server.
-pub const ZYGOTE_SOCKET: i32 = 3;
+/// Descriptor number on which the zygote finds its socket to the server: its standard input, because a program can be started
+/// with another standard input without unsafe code. The zygote moves the socket elsewhere (close-on-exec) and opens `/dev/null`
+/// as 0 before PHP starts.
+pub const ZYGOTE_SOCKET: i32 = 0;
 /// Bytes of a message.
 const MAX_MESSAGE: usize = 64 * 1024;
 /// Descriptors of a message: CTL, EST, REQ and an eventfd a reactor.
