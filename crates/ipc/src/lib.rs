@@ -14,12 +14,14 @@
 //! | [`body`] | a response's way through a lane |
 //! | [`scoreboard`] | figures about each worker |
 //! | [`control`] | messages over sockets: fork, forked, exited, … with descriptors |
+//! | [`logline`] | what a worker says on its output pipe: writer and reader |
 //! | [`server_side`], [`worker_side`] | the protocol put together, as each side uses it |
 
 pub mod body;
 pub mod control;
 pub mod head;
 pub mod layout;
+pub mod logline;
 pub mod queue;
 pub mod region;
 pub mod scoreboard;
