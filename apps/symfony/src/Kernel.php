@@ -33,12 +33,6 @@ final class Kernel extends BaseKernel
         return $this->getVarDir() . '/log';
     }
 
-    /** @return array<string, array<mixed>|bool|string|int|float|\UnitEnum|null> */
-    protected function getKernelParameters(): array
-    {
-        return ['app.var_dir' => $this->getVarDir()] + parent::getKernelParameters();
-    }
-
     private function configureRoutes(RoutingConfigurator $routes): void
     {
         $routes->import(__DIR__ . '/Controller/', Compatibility::routeLoader());
@@ -66,7 +60,9 @@ final class Kernel extends BaseKernel
             @mkdir($temporary, 0o700);
         }
         if (@fileowner($temporary) !== $user) {
-            throw new \RuntimeException(sprintf('"%s" belongs to another user; remove it or make "%s" writable.', $temporary, $var));
+            throw new \RuntimeException(
+                sprintf('"%s" belongs to another user; remove it or make "%s" writable.', $temporary, $var)
+            );
         }
 
         return $temporary;

@@ -15,6 +15,7 @@ use Symfony\Component\Routing\Attribute\Route;
 #[AsController]
 final class DownloadController
 {
+    private const LINE = "The quick brown fox jumps over the lazy dog; hearth keeps warm.\n";
     private const CHUNK = 65_536;
     private const LARGEST = 4_294_967_296;
 
@@ -41,7 +42,7 @@ final class DownloadController
 
     private static function send(int $size): void
     {
-        $chunk = str_repeat("The quick brown fox jumps over the lazy dog; hearth keeps warm.\n", intdiv(self::CHUNK, 64));
+        $chunk = str_repeat(self::LINE, intdiv(self::CHUNK, strlen(self::LINE)));
         for ($left = $size; $left > 0 && !connection_aborted(); $left -= self::CHUNK) {
             echo $left < self::CHUNK ? substr($chunk, 0, $left) : $chunk;
             if (ob_get_level() > 0) {

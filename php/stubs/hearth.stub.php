@@ -1,0 +1,81 @@
+<?php
+
+/*
+ * The functions that hearth-worker adds to PHP, for editors and static analysis. Never loaded at run time: there they
+ * are C, and what is written here is their contract.
+ */
+
+declare(strict_types=1);
+
+/**
+ * Waits for the next request, calls `$handler` with it and completes the response.
+ *
+ * Superglobals, php://input, headers and output belong to the request while `$handler` runs; it gets no arguments and
+ * its return value is dropped. An uncaught exception, exit() or a fatal error in it ends this request as under php-fpm.
+ *
+ * The first call ends the boot: what was printed before it is discarded.
+ *
+ * @return bool False when the worker is to end; `$handler` was not called then, and the script should return.
+ *
+ * @throws RuntimeException Outside of a resident pool, or from within `$handler`.
+ */
+function hearth_handle_request(callable $handler): bool
+{
+}
+
+/**
+ * Sends the response head now.
+ *
+ * 1xx sends an interim response with the headers set so far (103 Early Hints); status and headers of the final
+ * response stay as they are. Any other status is final: the head is sent and later header() calls fail.
+ *
+ * @param int $status 100 to 599, default 200.
+ *
+ * @return int Negative if nothing was sent.
+ *
+ * @throws ValueError For any other status.
+ */
+function headers_send(int $status = 200): int
+{
+}
+
+/**
+ * Completes the response; the script goes on and its output is dropped from here.
+ *
+ * @return bool False if the response was complete already.
+ */
+function fastcgi_finish_request(): bool
+{
+}
+
+/**
+ * The headers of the request, under the names the client sent them with.
+ *
+ * @return array<string, string>
+ */
+function getallheaders(): array
+{
+}
+
+/**
+ * The headers of the response so far.
+ *
+ * @return array<string, string>
+ */
+function apache_response_headers(): array
+{
+}
+
+/**
+ * The name of hearth_handle_request() that worker scripts written for FrankenPHP call.
+ *
+ * @throws RuntimeException Outside of a resident pool.
+ */
+function frankenphp_handle_request(callable $callback): bool
+{
+}
+
+/** The name of fastcgi_finish_request() that scripts written for FrankenPHP call. */
+function frankenphp_finish_request(): bool
+{
+}
