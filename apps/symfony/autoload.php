@@ -18,6 +18,8 @@ spl_autoload_register(static function (string $class): void {
         // symfony/runtime keeps these classes in a folder that is not named like their namespace.
         str_starts_with($path, 'Symfony/Runtime/Symfony/Component/')
             => APP_LIBRARY . 'Symfony/Component/Runtime/Internal/' . substr($path, 34),
+        // The class around a cached value has a name of one byte, to be short in what is stored.
+        "\xA9" === $class => APP_LIBRARY . 'Symfony/Component/Cache/Traits/ValueWrapper.php',
         default => APP_LIBRARY . $path,
     };
     if (is_file($file)) {

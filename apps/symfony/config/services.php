@@ -10,5 +10,5 @@ return static function (ContainerConfigurator $container): void {
 
     $container->services()
         ->defaults()->autowire()->autoconfigure()
-        ->load('App\\', '../src/')->exclude(['../src/Kernel.php', '../src/Compatibility.php']);
+        ->load('App\\', '../src/')->exclude(['../src/Kernel.php', '../src/Compatibility.php', '../src/NoComposer.php']);
 };

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace App;
 
+use Composer\InstalledVersions;
 use Symfony\Component\HttpKernel\Kernel;
 use Symfony\Component\Routing\Annotation;
 use Symfony\Component\Routing\Attribute;
@@ -13,11 +14,14 @@ use Symfony\Component\Routing\Attribute;
  */
 final class Compatibility
 {
-    /** Before Symfony 6.4 the route attribute lives in the namespace of annotations only. */
     public static function declareAliases(): void
     {
+        // Before 6.4 the route attribute lives in the namespace of annotations only.
         if (Kernel::VERSION_ID < 60400) {
             class_alias(Annotation\Route::class, Attribute\Route::class);
+        }
+        if (Kernel::VERSION_ID >= 60000 && !class_exists(InstalledVersions::class)) {
+            class_alias(NoComposer::class, InstalledVersions::class);
         }
     }
 

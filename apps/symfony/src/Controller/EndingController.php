@@ -34,6 +34,9 @@ final class EndingController
     #[Route('/fatal', name: 'fatal', methods: ['GET'])]
     public function fatal(): Response
     {
+        // Without a limit PHP would end the process, not the request.
+        ini_set('memory_limit', '128M');
+
         return new Response((string) strlen(str_repeat('x', \PHP_INT_MAX >> 1)));
     }
 }
