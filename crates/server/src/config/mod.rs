@@ -1,22 +1,56 @@
 //! Settings, resolved and validated. `file` holds them as written; this module holds what the parts read.
 //!
-//! A new setting touches three places: the field here with its doc and default, `docs/config.toml`, the code that reads it.
+//! A new setting touches three places: the field here with its doc and default, `docs/config.toml`, the code that reads it
+//! (`resolve`). Called by `cli`; everything else only reads `Config`. Runs in: server.
 
+mod detect;
+mod entry;
+mod file;
 pub mod limits;
 pub mod pool;
+mod reader;
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod value;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use limits::Limits;
+pub use file::{Errors, Origin, Problem};
+pub use limits::{ByteSize, Limits};
 pub use pool::{Isolation, Mode, Pool};
+pub use value::{BadForm, format_duration, parse_duration};
+
+/// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The project folder.
+    pub dir: PathBuf,
+    /// The configuration file. Default: `hearth.toml` in the project folder, if there is one.
+    pub file: Option<PathBuf>,
+    /// Value of `--listen`; overrides every other `listen`.
+    pub listen: Option<String>,
+    /// Values of `--set`, as `KEY=VALUE`; a later one overrides an earlier one.
+    pub set: Vec<String>,
+}
+
+/// A configuration, and why it is as it is.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// Sentences for people: what was found, and what was chosen for it.
+    pub reasons: Vec<String>,
+}
 
 /// Everything `hearth serve` was told, or chose.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The project folder, absolute.
     pub dir: PathBuf,
-    /// Document root, absolute: static files and classic scripts are found below it.
+    /// Document root, absolute: static files and classic scripts are found below it. Links below `dir` are kept as
+    /// they are, so that `pool.script` has `root` as its literal beginning when it lies below it.
     pub root: PathBuf,
     /// Where to listen. Default `127.0.0.1:8080`. Port 0 takes a free port, named in the ready line.
     pub listen: SocketAddr,
@@ -32,6 +66,26 @@ pub struct Config {
     pub stop_timeout: std::time::Duration,
     /// Folder for spool files of big bodies. Default: the system's temporary folder.
     pub spool_dir: PathBuf,
+}
+
+impl Config {
+    /// Reads, completes and validates the settings. On failure everything that is wrong is listed at once.
+    pub fn load(sources: &Sources) -> Result<Loaded, Errors> {
+        resolve::load(sources)
+    }
+
+    /// The line that says that requests are answered from now on. `address` is the one bound, with its real port;
+    /// `php` is PHP's version, as `8.2.31`. Tests and scripts wait for this line: its form is stable.
+    pub fn ready_line(&self, address: SocketAddr, php: &str) -> String {
+        let workers = match self.pool.workers {
+            1 => "1 worker".to_owned(),
+            many => format!("{many} workers"),
+        };
+        format!(
+            "hearth: ready on http://{address} ({workers}, {mode}, PHP {php})",
+            mode = self.pool.mode
+        )
+    }
 }
 
 /// What is logged and how.

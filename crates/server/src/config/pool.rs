@@ -1,5 +1,6 @@
 //! Settings of one pool of workers.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,15 @@ pub enum Mode {
     Classic,
     /// The application boots once; its handler gets each request.
     Resident,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Classic => "classic",
+            Self::Resident => "resident",
+        })
+    }
 }
 
 /// What is undone after a request of a resident pool.

@@ -1,0 +1,220 @@
+//! Recognises the application in a folder: what it is, how it can be served, and why.
+//!
+//! Reads a few files, runs nothing, and never fails: what cannot be read is not there. Explicit settings win over what
+//! is found here; that is decided in `resolve`, the only caller. Runs in: server.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+/// Calls by which a script shows that it is a resident worker.
+const WORKER_CALLS: [&str; 2] = ["hearth_handle_request", "frankenphp_handle_request"];
+
+/// First `symfony/runtime` that runs as a resident worker of its own accord when `FRANKENPHP_WORKER` is set.
+const RESIDENT_RUNTIME: (u32, u32) = (7, 4);
+
+/// What was found, and what follows from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Document root, absolute.
+    pub(super) root: PathBuf,
+    /// The worker script, absolute. With it the application is served resident, without it classic.
+    pub(super) worker: Option<PathBuf>,
+    /// The front controller of classic mode, absolute.
+    pub(super) front: Option<PathBuf>,
+    /// Why, as sentences.
+    pub(super) reasons: Vec<String>,
+}
+
+/// Looks at the folder `dir`, which is absolute.
+pub(super) fn detect(dir: &Path) -> Found {
+    let mut found = symfony(dir)
+        .or_else(|| laravel(dir))
+        .or_else(|| wordpress(dir))
+        .unwrap_or_else(|| plain(dir));
+    if found.worker.is_none()
+        && let Some((name, call)) = worker_script(dir)
+    {
+        found.worker = Some(dir.join(name));
+        found.reasons.push(format!(
+            "found {name}, which calls {call}(): resident mode with {name}"
+        ));
+    } else if found.worker.is_none() {
+        found.reasons.push(match &found.front {
+            Some(front) => format!("classic mode; URLs that name no file go to {}", shown(front, dir)),
+            None => "classic mode; the URL names the script".to_owned(),
+        });
+    }
+    found
+}
+
+/// `path` as it is named in messages: below `dir` without it.
+pub(super) fn shown(path: &Path, dir: &Path) -> String {
+    path.strip_prefix(dir).unwrap_or(path).display().to_string()
+}
+
+/// The call by which the script `path` shows that it is a resident worker.
+pub(super) fn worker_call(path: &Path) -> Option<&'static str> {
+    let text = read(path)?;
+    WORKER_CALLS
+        .into_iter()
+        .find(|call| text.contains(&format!("{call}(")))
+}
+
+fn symfony(dir: &Path) -> Option<Found> {
+    let front = Some(dir.join("public/index.php")).filter(|path| path.is_file())?;
+    let sign = first_file(dir, &["config/bundles.php", "symfony.lock"]).or_else(|| {
+        requires(dir, "symfony/framework-bundle").then_some("composer.json with symfony/framework-bundle")
+    })?;
+    let mut found = Found {
+        root: dir.join("public"),
+        worker: None,
+        front: Some(front.clone()),
+        reasons: vec![format!("found {sign}: a Symfony application")],
+    };
+    let (resident, why) = symfony_runtime(dir, &front);
+    if resident {
+        found.worker = Some(front);
+        found
+            .reasons
+            .push(format!("{why}: resident mode with public/index.php"));
+    } else {
+        found.reasons.push(why);
+    }
+    Some(found)
+}
+
+/// Whether `public/index.php` of a Symfony application runs as a resident worker, and why.
+fn symfony_runtime(dir: &Path, front: &Path) -> (bool, String) {
+    let Some(version) = installed(dir, "symfony/runtime") else {
+        return (
+            false,
+            "symfony/runtime is not installed, so public/index.php cannot stay resident".to_owned(),
+        );
+    };
+    if !read(front).is_some_and(|text| text.contains("autoload_runtime.php")) {
+        return (
+            false,
+            "public/index.php does not use autoload_runtime.php, so it cannot stay resident".to_owned(),
+        );
+    }
+    if numbers(&version).is_some_and(|version| version >= RESIDENT_RUNTIME) {
+        return (true, format!("symfony/runtime {version} can stay resident"));
+    }
+    match installed(dir, "hearth/hearth") {
+        Some(bridge) => (
+            true,
+            format!("hearth/hearth {bridge} lets symfony/runtime {version} stay resident"),
+        ),
+        None => (
+            false,
+            format!("symfony/runtime {version} cannot stay resident before 7.4 without hearth/hearth"),
+        ),
+    }
+}
+
+fn laravel(dir: &Path) -> Option<Found> {
+    let front = dir.join("public/index.php");
+    if !dir.join("artisan").is_file() || !front.is_file() {
+        return None;
+    }
+    let mut reasons = vec!["found artisan: a Laravel application".to_owned()];
+    let worker = Some(dir.join("public/frankenphp-worker.php")).filter(|path| path.is_file());
+    reasons.push(match worker {
+        Some(_) => "found public/frankenphp-worker.php of Octane: resident mode with it".to_owned(),
+        None => {
+            "no public/frankenphp-worker.php of Octane, so the application cannot stay resident".to_owned()
+        }
+    });
+    Some(Found {
+        root: dir.join("public"),
+        worker,
+        front: Some(front),
+        reasons,
+    })
+}
+
+fn wordpress(dir: &Path) -> Option<Found> {
+    let sign = first_file(
+        dir,
+        &["wp-includes/version.php", "wp-config.php", "wp-config-sample.php"],
+    )?;
+    let front = Some(dir.join("index.php")).filter(|path| path.is_file());
+    Some(Found {
+        root: dir.to_owned(),
+        worker: None,
+        front,
+        reasons: vec![format!("found {sign}: WordPress")],
+    })
+}
+
+fn plain(dir: &Path) -> Found {
+    let public = dir.join("public");
+    // The public folder wins over an index.php beside it: what lies outside it was not meant to be reached.
+    let in_public =
+        public.join("index.php").is_file() || (public.is_dir() && !dir.join("index.php").is_file());
+    let root = if in_public { public } else { dir.to_owned() };
+    let front = Some(root.join("index.php")).filter(|path| path.is_file());
+    let reason = match &front {
+        Some(front) => format!("found {}", shown(front, dir)),
+        None => format!("found no known framework and no index.php in {}", root.display()),
+    };
+    Found {
+        root,
+        worker: None,
+        front,
+        reasons: vec![reason],
+    }
+}
+
+fn worker_script(dir: &Path) -> Option<(&'static str, &'static str)> {
+    ["worker.php", "public/worker.php"]
+        .into_iter()
+        .find_map(|name| Some((name, worker_call(&dir.join(name))?)))
+}
+
+fn first_file(dir: &Path, names: &[&'static str]) -> Option<&'static str> {
+    names.iter().copied().find(|name| dir.join(name).is_file())
+}
+
+fn read(path: &Path) -> Option<String> {
+    std::fs::read(path)
+        .ok()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn requires(dir: &Path, package: &str) -> bool {
+    let composer = read(&dir.join("composer.json")).and_then(|text| serde_json::from_str::<Json>(&text).ok());
+    composer.is_some_and(|json| json.get("require").and_then(|list| list.get(package)).is_some())
+}
+
+/// The version of `package` that Composer has put in `vendor`.
+fn installed(dir: &Path, package: &str) -> Option<String> {
+    let composer = dir.join("vendor/composer");
+    installed_json(&composer.join("installed.json"), package)
+        .or_else(|| installed_php(&composer.join("installed.php"), package))
+}
+
+/// Composer 2 writes `{"packages": […]}`, Composer 1 the bare list.
+fn installed_json(path: &Path, package: &str) -> Option<String> {
+    let json: Json = serde_json::from_str(&read(path)?).ok()?;
+    let packages = json.get("packages").unwrap_or(&json).as_array()?;
+    let entry = packages
+        .iter()
+        .find(|entry| entry.get("name").and_then(Json::as_str) == Some(package))?;
+    Some(entry.get("version")?.as_str()?.to_owned())
+}
+
+/// The file is PHP that returns an array: the version is the first `pretty_version` behind the package's key.
+fn installed_php(path: &Path, package: &str) -> Option<String> {
+    let text = read(path)?;
+    let (_, entry) = text.split_once(&format!("'{package}' =>"))?;
+    let (_, version) = entry.split_once("'pretty_version' => '")?;
+    Some(version.split_once('\'')?.0.to_owned())
+}
+
+/// Major and minor number of `v7.4.1` or `7.4.x-dev`.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.trim_start_matches('v').split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}

@@ -1,0 +1,123 @@
+//! What runs for a request: document root, mode and script, as set, else as detected; and why.
+//!
+//! Called by `resolve`. Runs in: server.
+
+use std::path::{Path, PathBuf};
+
+use super::Mode;
+use super::detect::{Found, detect, shown, worker_call};
+use super::file::Origin;
+use super::reader::Reader;
+use super::resolve::{existing, folder};
+
+/// What runs for a request.
+pub(super) struct Entry {
+    pub(super) root: PathBuf,
+    pub(super) mode: Mode,
+    pub(super) script: Option<PathBuf>,
+}
+
+/// Root, mode and script: as set, else as detected; with the reasons, as sentences.
+pub(super) fn entry(reader: &mut Reader, dir: &Path) -> (Entry, Vec<String>) {
+    let modes = [("classic", Mode::Classic), ("resident", Mode::Resident)];
+    let mode = reader.word("pool.web.mode", &modes);
+    let script = existing(
+        reader,
+        "pool.web.script",
+        dir,
+        "the worker script or front controller",
+        Path::is_file,
+    );
+    let root = folder(reader, "root", dir);
+    let mut found = detect(dir);
+    if let Some(root) = &root {
+        found.front = Some(root.join("index.php")).filter(|path| path.is_file());
+        found.root.clone_from(root);
+    }
+    let mut reasons: Vec<String> = reader
+        .path()
+        .map(|path| format!("read {path}"))
+        .into_iter()
+        .collect();
+    let (mode, script) = match script {
+        Some(script) => with_script(mode.map(|(mode, _)| mode), script, dir, (&found, &mut reasons)),
+        None => without_script(reader, mode, dir, (&found, &mut reasons)),
+    };
+    if root.is_some() {
+        reasons.push(format!("set: document root {}", shown(&found.root, dir)));
+    }
+    (
+        Entry {
+            root: found.root,
+            mode,
+            script,
+        },
+        reasons,
+    )
+}
+
+fn with_script(
+    mode: Option<Mode>,
+    script: PathBuf,
+    dir: &Path,
+    (found, reasons): (&Found, &mut Vec<String>),
+) -> (Mode, Option<PathBuf>) {
+    let name = shown(&script, dir);
+    let (mode, reason) = if let Some(mode) = mode {
+        (mode, format!("set: {mode} mode with {name}"))
+    } else if let Some(call) = worker_call(&script) {
+        (
+            Mode::Resident,
+            format!("set: script {name}; it calls {call}(): resident mode"),
+        )
+    } else if found.worker.as_ref() == Some(&script) {
+        (
+            Mode::Resident,
+            format!("set: script {name}; it can stay resident: resident mode"),
+        )
+    } else {
+        (
+            Mode::Classic,
+            format!("set: script {name}; it is no worker script: classic mode"),
+        )
+    };
+    reasons.push(reason);
+    (mode, Some(script))
+}
+
+fn without_script(
+    reader: &mut Reader,
+    mode: Option<(Mode, Origin)>,
+    dir: &Path,
+    (found, reasons): (&Found, &mut Vec<String>),
+) -> (Mode, Option<PathBuf>) {
+    match mode {
+        None => {
+            reasons.extend_from_slice(&found.reasons);
+            match &found.worker {
+                Some(worker) => (Mode::Resident, Some(worker.clone())),
+                None => (Mode::Classic, found.front.clone()),
+            }
+        }
+        Some((Mode::Classic, _)) => {
+            let front = found
+                .front
+                .as_deref()
+                .map(|front| format!(" with front controller {}", shown(front, dir)));
+            reasons.push(format!("set: classic mode{}", front.unwrap_or_default()));
+            (Mode::Classic, found.front.clone())
+        }
+        Some((Mode::Resident, origin)) => {
+            match &found.worker {
+                Some(worker) => reasons.push(format!("set: resident mode; found {}", shown(worker, dir))),
+                None => reader.problem(
+                    origin,
+                    "`pool.web.mode` is \"resident\", but no worker script was found; set `pool.web.script` to a script \
+                     that calls hearth_handle_request()"
+                        .to_owned(),
+                ),
+            }
+            (Mode::Resident, found.worker.clone())
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Settings as written: the TOML file with the flags laid over it, as one flat list of dotted keys.
+//!
+//! Knows where each value was written, so that every error can say so. Does not know which keys exist or what they
+//! mean: that is `reader`. Called by `resolve`. Runs in: server.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Sources;
+
+/// Tables of the file. Any other table is reported as a whole, not key by key.
+pub(super) const SECTIONS: [&str; 4] = ["limits", "log", "pool", "pool.web"];
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Line of the configuration file, counted from 1; 0 is the file as a whole.
+    File(String, usize),
+    /// The flag as typed.
+    Flag(String),
+    /// The project folder.
+    Dir(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path, 0) => f.write_str(path),
+            Self::File(path, line) => write!(f, "{path}:{line}"),
+            Self::Flag(text) | Self::Dir(text) => f.write_str(text),
+        }
+    }
+}
+
+/// One thing wrong with the configuration: where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Where the value was written.
+    pub origin: Origin,
+    /// What was tried, on what, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.text)
+    }
+}
+
+/// Everything wrong with the configuration, the file's lines first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errors(pub Vec<Problem>);
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => one.fmt(f),
+            many => {
+                write!(f, "the configuration has {} errors", many.len())?;
+                many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Errors {}
+
+/// A value as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// A string.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// What no setting takes, with its name for messages.
+    Other(&'static str),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "\"{text}\""),
+            Self::Integer(number) => number.fmt(f),
+            Self::Boolean(value) => value.fmt(f),
+            Self::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    /// The value.
+    pub(super) value: Value,
+    /// The characters of a flag's value: `--set pool.web.script=7` may mean a file named `7`.
+    pub(super) typed: Option<String>,
+    /// Where it was written.
+    pub(super) origin: Origin,
+}
+
+/// All settings as written, by dotted key; a later layer has replaced an earlier one.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    /// The settings.
+    pub(super) settings: BTreeMap<String, Setting>,
+    /// The file that was read, as it is named in messages.
+    pub(super) path: Option<String>,
+    /// What could not be read.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl File {
+    /// Reads the file that `sources` names, else `hearth.toml` in `DIR` if there is one, then the flags.
+    pub(super) fn read(sources: &Sources) -> Self {
+        let mut file = Self::default();
+        if let Some(path) = &sources.file {
+            file.add_file(path);
+        } else {
+            let path = sources.dir.join("hearth.toml");
+            if path.exists() {
+                file.add_file(path.strip_prefix(".").unwrap_or(&path));
+            }
+        }
+        for text in &sources.set {
+            file.add_set(text);
+        }
+        if let Some(address) = &sources.listen {
+            let origin = Origin::Flag(format!("--listen {address}"));
+            let value = Value::Text(address.clone());
+            file.settings.insert(
+                "listen".to_owned(),
+                Setting {
+                    value,
+                    typed: Some(address.clone()),
+                    origin,
+                },
+            );
+        }
+        file
+    }
+
+    fn add_file(&mut self, path: &Path) {
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => self.add_text(&name, &text),
+            Err(error) => {
+                let text = format!(
+                    "reading the configuration file: {error}; name a readable TOML file with --config"
+                );
+                self.problems.push(Problem {
+                    origin: Origin::File(name.clone(), 0),
+                    text,
+                });
+            }
+        }
+        self.path = Some(name);
+    }
+
+    fn add_text(&mut self, name: &str, text: &str) {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let mut broken = Vec::new();
+        for error in errors {
+            let line = error.span().map_or(0, |span| line_of(text, span.start));
+            broken.push(line);
+            let text = format!("reading TOML: {}", error.message().replace('\n', ", "));
+            self.problems.push(Problem {
+                origin: Origin::File(name.to_owned(), line),
+                text,
+            });
+        }
+        // What stands on a line with an error was guessed by the parser; a second error about it would mislead.
+        self.flatten("", table.into_inner(), &|span: usize| {
+            let line = line_of(text, span);
+            (!broken.contains(&line)).then(|| Origin::File(name.to_owned(), line))
+        });
+    }
+
+    fn add_set(&mut self, text: &str) {
+        let origin = Origin::Flag(format!("--set {text}"));
+        let Some((key, typed)) = text.split_once('=').filter(|(key, _)| !key.trim().is_empty()) else {
+            let text = "expected KEY=VALUE, for instance pool.web.workers=4".to_owned();
+            self.problems.push(Problem { origin, text });
+            return;
+        };
+        let (key, typed) = (key.trim(), typed.trim());
+        let value = DeValue::parse(typed).map_or_else(|_| DeValue::String(typed.into()), Spanned::into_inner);
+        match value {
+            DeValue::Table(table) => {
+                self.flatten(key, table, &|_| Some(origin.clone()));
+            }
+            value => {
+                let setting = Setting {
+                    value: plain(value),
+                    typed: Some(typed.to_owned()),
+                    origin,
+                };
+                self.settings.insert(key.to_owned(), setting);
+            }
+        }
+    }
+
+    fn flatten(&mut self, section: &str, table: DeTable<'_>, origin: &impl Fn(usize) -> Option<Origin>) {
+        for (name, value) in table {
+            let Some(origin_of_key) = origin(name.span().start) else {
+                continue;
+            };
+            let key = if section.is_empty() {
+                name.into_inner().into_owned()
+            } else {
+                format!("{section}.{name}", name = name.get_ref())
+            };
+            match value.into_inner() {
+                DeValue::Table(inner) if SECTIONS.contains(&key.as_str()) => {
+                    self.flatten(&key, inner, origin);
+                }
+                value => {
+                    self.settings.insert(
+                        key,
+                        Setting {
+                            value: plain(value),
+                            typed: None,
+                            origin: origin_of_key,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn plain(value: DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => Value::Other("a number beyond 64 bits"),
+        },
+        DeValue::Boolean(value) => Value::Boolean(value),
+        DeValue::Float(_) => Value::Other("a number with a fraction"),
+        DeValue::Datetime(_) => Value::Other("a date"),
+        DeValue::Array(_) => Value::Other("a list"),
+        DeValue::Table(_) => Value::Other("a table"),
+    }
+}
+
+/// The line, counted from 1, of the byte at `offset`.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}

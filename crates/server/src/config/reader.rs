@@ -1,0 +1,288 @@
+//! Typed reading of settings: each getter takes a key off the list, checks type and range, and notes what is wrong.
+//!
+//! The keys that were asked for are the keys that exist: whatever is left over at the end is unknown, and the nearest
+//! existing key is named. So there is no second list of keys to keep. Called by `resolve`. Runs in: server.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::file::{Errors, File, Origin, Problem, SECTIONS, Setting, Value};
+use super::limits::ByteSize;
+use super::value::{format_duration, parse_duration};
+
+/// Hands out settings and collects problems.
+pub(super) struct Reader {
+    file: File,
+    known: BTreeSet<&'static str>,
+}
+
+impl Reader {
+    /// Reads from `file`, whose own problems are kept.
+    pub(super) fn new(file: File) -> Self {
+        Self {
+            file,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// The file that was read, as it is named in messages.
+    pub(super) fn path(&self) -> Option<&str> {
+        self.file.path.as_deref()
+    }
+
+    /// A text and where it was written.
+    pub(super) fn text(&mut self, key: &'static str) -> Option<(String, Origin)> {
+        let setting = self.take(key)?;
+        match (setting.value, setting.typed) {
+            (Value::Text(text), _) | (_, Some(text)) => Some((text, setting.origin)),
+            (value, None) => {
+                self.wrong(setting.origin, key, &value, "expected a string");
+                None
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<(T, Origin)> {
+        let (text, origin) = self.text(key)?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some((*value, origin));
+        }
+        let words: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        self.wrong(
+            origin,
+            key,
+            &Value::Text(text),
+            &format!("expected {}", words.join(" or ")),
+        );
+        None
+    }
+
+    /// `true` or `false`.
+    pub(super) fn switch(&mut self, key: &'static str, default: bool) -> bool {
+        match self.take(key) {
+            None => default,
+            Some(Setting {
+                value: Value::Boolean(value),
+                ..
+            }) => value,
+            Some(Setting { value, origin, .. }) => {
+                self.wrong(origin, key, &value, "expected true or false");
+                default
+            }
+        }
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn number<T>(&mut self, key: &'static str, default: T, range: RangeInclusive<T>) -> T
+    where
+        T: TryFrom<i64> + PartialOrd + fmt::Display,
+    {
+        let Some(Setting { value, origin, .. }) = self.take(key) else {
+            return default;
+        };
+        let Value::Integer(number) = value else {
+            self.wrong(
+                origin,
+                key,
+                &value,
+                &format!(
+                    "expected a whole number from {} to {}",
+                    range.start(),
+                    range.end()
+                ),
+            );
+            return default;
+        };
+        match T::try_from(number) {
+            Ok(number) if range.contains(&number) => number,
+            _ => {
+                self.wrong(
+                    origin,
+                    key,
+                    &value,
+                    &format!("must be from {} to {}", range.start(), range.end()),
+                );
+                default
+            }
+        }
+    }
+
+    /// A duration within `range`.
+    pub(super) fn duration(
+        &mut self,
+        key: &'static str,
+        default: Duration,
+        range: RangeInclusive<Duration>,
+    ) -> Duration {
+        let Some(Setting { value, origin, .. }) = self.take(key) else {
+            return default;
+        };
+        // "expected a duration such as…" holds for a number without a unit as well.
+        let read = match &value {
+            Value::Text(text) => parse_duration(text),
+            other => parse_duration(&other.to_string()),
+        };
+        match read {
+            Ok(duration) if range.contains(&duration) => return duration,
+            Ok(_) => {
+                let (from, to) = (format_duration(*range.start()), format_duration(*range.end()));
+                self.wrong(
+                    origin,
+                    key,
+                    &value,
+                    &format!("must be from \"{from}\" to \"{to}\""),
+                );
+            }
+            Err(error) => self.wrong(origin, key, &value, &error.to_string()),
+        }
+        default
+    }
+
+    /// A size within `range`.
+    pub(super) fn size(
+        &mut self,
+        key: &'static str,
+        default: ByteSize,
+        range: RangeInclusive<ByteSize>,
+    ) -> ByteSize {
+        let Some(Setting { value, origin, .. }) = self.take(key) else {
+            return default;
+        };
+        let read = match &value {
+            Value::Text(text) => text.parse::<ByteSize>(),
+            other => other.to_string().parse(),
+        };
+        match read {
+            Ok(size) if range.contains(&size) => return size,
+            Ok(_) => {
+                self.wrong(
+                    origin,
+                    key,
+                    &value,
+                    &format!("must be from \"{}\" to \"{}\"", range.start(), range.end()),
+                );
+            }
+            Err(error) => self.wrong(origin, key, &value, &error.to_string()),
+        }
+        default
+    }
+
+    /// Notes that the value of `key`, written at `origin`, cannot be used.
+    pub(super) fn wrong(&mut self, origin: Origin, key: &str, value: &Value, why: &str) {
+        self.problem(origin, format!("`{key}` is {value}: {why}"));
+    }
+
+    /// Notes a problem.
+    pub(super) fn problem(&mut self, origin: Origin, text: String) {
+        self.file.problems.push(Problem { origin, text });
+    }
+
+    /// Ends the reading: keys that nobody asked for are problems. Returns the keys that exist.
+    pub(super) fn finish(mut self) -> Result<BTreeSet<&'static str>, Errors> {
+        for (key, setting) in std::mem::take(&mut self.file.settings) {
+            let text = self.unknown(&key, &setting.value);
+            self.problem(setting.origin, text);
+        }
+        let mut problems = self.file.problems;
+        if problems.is_empty() {
+            return Ok(self.known);
+        }
+        problems.sort();
+        problems.dedup();
+        Err(Errors(problems))
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<Setting> {
+        self.known.insert(key);
+        self.file.settings.remove(key)
+    }
+
+    fn unknown(&self, key: &str, value: &Value) -> String {
+        if let Some(known) = self
+            .known
+            .iter()
+            .find(|known| known.starts_with(&format!("{key}.")))
+        {
+            return format!("`{key}` is {value}: it is a table; set a key of it, for instance `{known}`");
+        }
+        if let Some(rest) = key.strip_prefix("pool.") {
+            let (name, deeper) = rest
+                .split_once('.')
+                .map_or((rest, false), |(name, _)| (name, true));
+            if name != "web" && (deeper || *value == Value::Other("a table")) {
+                return format!("unknown pool `{name}`: there is one pool for now, and its name is `web`");
+            }
+        }
+        if *value == Value::Other("a table") {
+            let near = SECTIONS
+                .iter()
+                .min_by_key(|section| distance(section, key))
+                .unwrap_or(&"pool.web");
+            return format!("unknown table `[{key}]`; did you mean `[{near}]`?");
+        }
+        match self.nearest(key) {
+            Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
+            None => format!("unknown key `{key}`; docs/config.toml lists the keys that exist"),
+        }
+    }
+
+    /// The key with the fewest changed characters, if that is few; standing in another table counts as one.
+    fn nearest(&self, key: &str) -> Option<&'static str> {
+        let wanted = name(key);
+        let likely = wanted.chars().count().div_ceil(3).max(2);
+        let distances = self.known.iter().map(|known| {
+            (
+                distance(known, key).min(1 + distance(name(known), wanted)),
+                *known,
+            )
+        });
+        distances
+            .min()
+            .filter(|(changes, _)| *changes <= likely)
+            .map(|(_, known)| known)
+    }
+}
+
+/// A dotted key without its table.
+fn name(key: &str) -> &str {
+    key.rsplit_once('.').map_or(key, |(_, name)| name)
+}
+
+/// Characters to insert, remove or replace to turn `from` into `to` (Levenshtein), one row of the table at a time.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, b) in row.iter_mut().skip(1).zip(to.chars()) {
+            let up = *cell;
+            *cell = (diagonal + usize::from(a != b)).min(left + 1).min(up + 1);
+            (diagonal, left) = (up, *cell);
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_counts_changed_characters() {
+        for (from, to, changes) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+            ("workers", "worker", 1),
+        ] {
+            assert_eq!(distance(from, to), changes, "{from} {to}");
+            assert_eq!(distance(to, from), changes, "{to} {from}");
+        }
+    }
+}

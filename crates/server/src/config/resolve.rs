@@ -1,0 +1,213 @@
+//! From settings as written to `Config`: explicit values first, then what detection found, then defaults; validated.
+//!
+//! Touches the disk to see that named files exist; starts nothing. Called by `Config::load`. Runs in: server.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use super::entry::{Entry, entry};
+use super::file::{Errors, File, Origin, Problem, Value};
+use super::reader::Reader;
+use super::{ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources};
+
+const NONE: Duration = Duration::ZERO;
+const MILLI: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// See `Config::load`.
+pub(super) fn load(sources: &Sources) -> Result<Loaded, Errors> {
+    load_with_keys(sources).map(|(loaded, _)| loaded)
+}
+
+/// As `load`, with the keys that exist.
+pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'static str>), Errors> {
+    let dir = project_folder(&sources.dir)?;
+    let mut reader = Reader::new(File::read(sources));
+    let cores = available_parallelism().map_or(1, usize::from);
+    let (entry, reasons) = entry(&mut reader, &dir);
+    let config = Config {
+        listen: listen(&mut reader),
+        reactors: reader.number(
+            "reactors",
+            cores.min(ipc::layout::MAX_REACTORS),
+            1..=ipc::layout::MAX_REACTORS,
+        ),
+        limits: limits(&mut reader),
+        log: log(&mut reader),
+        stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), NONE..=HOUR),
+        spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
+        root: entry.root.clone(),
+        pool: pool(&mut reader, &dir, entry, cores),
+        dir,
+    };
+    let keys = reader.finish()?;
+    Ok((Loaded { config, reasons }, keys))
+}
+
+fn project_folder(dir: &Path) -> Result<PathBuf, Errors> {
+    let wrong = |why: String| {
+        let text = format!("opening the project folder: {why}; name the folder of a PHP application");
+        Errors(vec![Problem {
+            origin: Origin::Dir(dir.display().to_string()),
+            text,
+        }])
+    };
+    let path = dir.canonicalize().map_err(|error| wrong(error.to_string()))?;
+    if path.is_dir() {
+        Ok(path)
+    } else {
+        Err(wrong("not a folder".to_owned()))
+    }
+}
+
+fn listen(reader: &mut Reader) -> SocketAddr {
+    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
+    let Some((text, origin)) = reader.text("listen") else {
+        return default;
+    };
+    let numeric = text
+        .strip_prefix("localhost:")
+        .map(|port| format!("127.0.0.1:{port}"));
+    numeric.as_deref().unwrap_or(&text).parse().unwrap_or_else(|_| {
+        let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"";
+        reader.wrong(origin, "listen", &Value::Text(text), form);
+        default
+    })
+}
+
+fn limits(reader: &mut Reader) -> Limits {
+    let default = Limits::default();
+    let kib = ByteSize::kib;
+    let gib = ByteSize::gib;
+    Limits {
+        // hyper refuses a buffer below 8 KiB.
+        header_bytes: reader.size(
+            "limits.header_bytes",
+            default.header_bytes,
+            kib(8)..=ByteSize::mib(16),
+        ),
+        header_count: reader.number("limits.header_count", default.header_count, 1..=10_000),
+        body_bytes: reader.size("limits.body_bytes", default.body_bytes, ByteSize(0)..=gib(1024)),
+        body_memory: reader.size("limits.body_memory", default.body_memory, ByteSize(0)..=gib(1)),
+        header_timeout: reader.duration("limits.header_timeout", default.header_timeout, MILLI..=HOUR),
+        body_timeout: reader.duration("limits.body_timeout", default.body_timeout, MILLI..=HOUR),
+        body_min_rate: reader.number("limits.body_min_rate", default.body_min_rate, 0..=1_000_000_000),
+        idle_timeout: reader.duration("limits.idle_timeout", default.idle_timeout, MILLI..=DAY),
+        write_timeout: reader.duration("limits.write_timeout", default.write_timeout, MILLI..=HOUR),
+        connections: reader.number("limits.connections", default.connections, 1..=1_000_000),
+        response_memory: reader.size(
+            "limits.response_memory",
+            default.response_memory,
+            kib(64)..=gib(1),
+        ),
+        response_spool: reader.size(
+            "limits.response_spool",
+            default.response_spool,
+            ByteSize(0)..=gib(1024),
+        ),
+    }
+}
+
+fn log(reader: &mut Reader) -> Log {
+    let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    let levels = [
+        ("error", tracing::Level::ERROR),
+        ("warn", tracing::Level::WARN),
+        ("info", tracing::Level::INFO),
+        ("debug", tracing::Level::DEBUG),
+    ];
+    Log {
+        format: reader
+            .word("log.format", &formats)
+            .map_or(LogFormat::Text, |(format, _)| format),
+        level: reader
+            .word("log.level", &levels)
+            .map_or(tracing::Level::INFO, |(level, _)| level),
+        access: reader.switch("log.access", true),
+    }
+}
+
+fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
+    let most = u16::try_from(ipc::layout::MAX_WORKERS).unwrap_or(u16::MAX);
+    let workers = u16::try_from(cores * 2).unwrap_or(most).clamp(2, most);
+    Pool {
+        name: "web".to_owned(),
+        mode: entry.mode,
+        script: entry.script,
+        isolation: isolation(reader),
+        workers: reader.number("pool.web.workers", workers, 1..=most),
+        php_ini: existing(
+            reader,
+            "pool.web.php_ini",
+            dir,
+            "a php.ini, or a folder with one",
+            Path::exists,
+        ),
+        queue_length: reader.number("pool.web.queue_length", 1024, 0..=1_000_000),
+        queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), NONE..=HOUR),
+        request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), NONE..=DAY),
+        boot_timeout: reader.duration("pool.web.boot_timeout", Duration::from_secs(30), MILLI..=HOUR),
+        worker_binary: existing(
+            reader,
+            "pool.web.worker_binary",
+            dir,
+            "the hearth-worker binary",
+            Path::is_file,
+        )
+        .unwrap_or_else(worker_binary),
+    }
+}
+
+/// `hearth-worker` beside the running binary; by name alone where that is unknown, so that PATH decides.
+fn worker_binary() -> PathBuf {
+    let name = "hearth-worker";
+    std::env::current_exe().map_or_else(|_| name.into(), |path| path.with_file_name(name))
+}
+
+fn isolation(reader: &mut Reader) -> Isolation {
+    let words = [("none", Some(Isolation::None)), ("request", None), ("fork", None)];
+    match reader.word("pool.web.isolation", &words) {
+        Some((None, origin)) => {
+            let text = "`pool.web.isolation`: \"request\" and \"fork\" are not there yet; set \"none\", or leave it out";
+            reader.problem(origin, text.to_owned());
+            Isolation::None
+        }
+        Some((Some(isolation), _)) => isolation,
+        None => Isolation::None,
+    }
+}
+
+/// A folder, relative to `dir`.
+pub(super) fn folder(reader: &mut Reader, key: &'static str, dir: &Path) -> Option<PathBuf> {
+    existing(reader, key, dir, "a folder", Path::is_dir)
+}
+
+/// A path relative to `dir`, at which `is_there` must hold.
+pub(super) fn existing(
+    reader: &mut Reader,
+    key: &'static str,
+    dir: &Path,
+    what: &str,
+    is_there: fn(&Path) -> bool,
+) -> Option<PathBuf> {
+    let (text, origin) = reader.text(key)?;
+    let path = if text.is_empty() {
+        None
+    } else {
+        std::path::absolute(dir.join(&text)).ok()
+    };
+    if let Some(path) = path.as_deref().filter(|path| is_there(path)) {
+        return Some(path.to_owned());
+    }
+    let place = path.unwrap_or_else(|| dir.to_owned());
+    let why = format!(
+        "expected {what}, but there is none at {}; paths are relative to DIR",
+        place.display()
+    );
+    reader.wrong(origin, key, &Value::Text(text), &why);
+    None
+}

@@ -1,0 +1,539 @@
+//! Loading as a whole: precedence, messages word by word, detection, and docs/config.toml.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::*;
+
+/// A project folder that is removed at the end of its test.
+struct Project(PathBuf);
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: only the uniqueness of the number matters.
+        let name = format!(
+            "hearth-config-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let dir = std::env::temp_dir().canonicalize().unwrap().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        let project = Self(dir);
+        for (name, text) in files {
+            let path = project.0.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        project
+    }
+
+    fn sources(&self, set: &[&str]) -> Sources {
+        let set = set.iter().map(|&text| text.to_owned()).collect();
+        Sources {
+            dir: self.0.clone(),
+            set,
+            ..Sources::default()
+        }
+    }
+
+    fn load(&self, set: &[&str]) -> Loaded {
+        Config::load(&self.sources(set)).unwrap()
+    }
+
+    /// The message, with `DIR` for the project folder.
+    fn errors(&self, set: &[&str]) -> String {
+        let errors = Config::load(&self.sources(set)).unwrap_err();
+        errors.to_string().replace(self.0.to_str().unwrap(), "DIR")
+    }
+
+    /// Mode, document root and script, relative to the project folder; and the reasons.
+    fn entry(&self, set: &[&str]) -> (Mode, String, Option<String>, Vec<String>) {
+        let Loaded { config, reasons } = self.load(set);
+        let shown = |path: &Path| path.strip_prefix(&self.0).unwrap().display().to_string();
+        (
+            config.pool.mode,
+            shown(&config.root),
+            config.pool.script.as_deref().map(shown),
+            reasons,
+        )
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn an_empty_folder_has_the_defaults() {
+    let project = Project::new(&[]);
+    let config = project.load(&[]).config;
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.reactors, cores);
+    assert_eq!(usize::from(config.pool.workers), (2 * cores).clamp(2, 256));
+    assert_eq!(config.pool.request_timeout, Duration::from_mins(1));
+    assert_eq!(config.limits.body_bytes, ByteSize::gib(1));
+    assert_eq!(config.dir, project.0);
+    assert_eq!(config.pool.worker_binary.file_name().unwrap(), "hearth-worker");
+}
+
+#[test]
+fn a_flag_overrides_the_file_and_listen_overrides_set() {
+    let file = "listen = '127.0.0.1:1'\n[pool.web]\nworkers = 3\nqueue_timeout = '2 min'\n";
+    let project = Project::new(&[("hearth.toml", file)]);
+    let config = project.load(&[]).config;
+    assert_eq!((config.listen.port(), config.pool.workers), (1, 3));
+    assert_eq!(config.pool.queue_timeout, Duration::from_mins(2));
+
+    let mut sources = project.sources(&["pool.web.workers=4", "listen=localhost:2", "pool.web.workers = 5"]);
+    let config = Config::load(&sources).unwrap().config;
+    assert_eq!((config.listen.port(), config.pool.workers), (2, 5));
+    sources.listen = Some("[::1]:3".to_owned());
+    let loaded = Config::load(&sources).unwrap();
+    assert_eq!(loaded.config.listen.to_string(), "[::1]:3");
+    assert_eq!(
+        loaded.reasons[0],
+        format!("read {}/hearth.toml", project.0.display())
+    );
+}
+
+#[test]
+fn another_file_can_be_named() {
+    let project = Project::new(&[
+        ("hearth.toml", "broken ="),
+        ("etc/other.toml", "[log]\nformat = 'json'\naccess = false"),
+    ]);
+    let mut sources = project.sources(&[]);
+    sources.file = Some(project.0.join("etc/other.toml"));
+    let config = Config::load(&sources).unwrap().config;
+    assert_eq!((config.log.format, config.log.access), (LogFormat::Json, false));
+}
+
+#[test]
+fn a_flag_takes_toml_or_plain_text() {
+    let project = Project::new(&[("7/index.php", ""), ("a b.ini", "")]);
+    let set = [
+        "root=7",
+        "limits.body_timeout=5 s",
+        "limits.body_bytes=\"1 MiB\"",
+        "log.access=false",
+        "pool.web.php_ini=a b.ini",
+    ];
+    let config = project.load(&set).config;
+    assert_eq!(config.root, project.0.join("7"));
+    assert_eq!(config.limits.body_timeout, Duration::from_secs(5));
+    assert_eq!(config.limits.body_bytes, ByteSize::mib(1));
+    assert!(!config.log.access);
+    assert_eq!(config.pool.php_ini, Some(project.0.join("a b.ini")));
+    assert_eq!(project.load(&["pool.web={workers=9}"]).config.pool.workers, 9);
+}
+
+#[test]
+fn all_errors_are_listed_at_once_with_their_lines() {
+    let file = "\
+listen = \"8080\"
+worker = 4
+
+[limits]
+header_bytes = \"1 KiB\"
+body_timeout = 30
+connections = \"many\"
+header_cuont = 3
+
+[pool.web]
+mode = \"worker\"
+isolation = \"request\"
+workers = 0
+script = \"gone.php\"
+
+[pool.api]
+workers = 1
+
+[logs]
+level = 3
+";
+    let project = Project::new(&[("hearth.toml", file)]);
+    let expected = "the configuration has 13 errors
+  DIR/hearth.toml:1: `listen` is \"8080\": expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"
+  DIR/hearth.toml:2: unknown key `worker`; did you mean `pool.web.workers`?
+  DIR/hearth.toml:5: `limits.header_bytes` is \"1 KiB\": must be from \"8 KiB\" to \"16 MiB\"
+  DIR/hearth.toml:6: `limits.body_timeout` is 30: expected a duration such as \"500 ms\", \"30 s\", \"2 min\" or \"1 h\"
+  DIR/hearth.toml:7: `limits.connections` is \"many\": expected a whole number from 1 to 1000000
+  DIR/hearth.toml:8: unknown key `limits.header_cuont`; did you mean `limits.header_count`?
+  DIR/hearth.toml:11: `pool.web.mode` is \"worker\": expected \"classic\" or \"resident\"
+  DIR/hearth.toml:12: `pool.web.isolation`: \"request\" and \"fork\" are not there yet; set \"none\", or leave it out
+  DIR/hearth.toml:13: `pool.web.workers` is 0: must be from 1 to 256
+  DIR/hearth.toml:14: `pool.web.script` is \"gone.php\": expected the worker script or front controller, but there is none at DIR/gone.php; paths are relative to DIR
+  DIR/hearth.toml:16: unknown pool `api`: there is one pool for now, and its name is `web`
+  DIR/hearth.toml:19: unknown table `[logs]`; did you mean `[log]`?
+  --set log.access=perhaps: `log.access` is \"perhaps\": expected true or false";
+    assert_eq!(project.errors(&["log.access=perhaps"]), expected);
+}
+
+#[test]
+fn a_single_error_stands_alone() {
+    let project = Project::new(&[]);
+    for (set, expected) in [
+        (
+            "workers=4",
+            "--set workers=4: unknown key `workers`; did you mean `pool.web.workers`?",
+        ),
+        (
+            "pool.api.workers=4",
+            "--set pool.api.workers=4: unknown pool `api`: there is one pool for now, and its name is `web`",
+        ),
+        (
+            "tls.certificate=x",
+            "--set tls.certificate=x: unknown key `tls.certificate`; docs/config.toml lists the keys that exist",
+        ),
+        (
+            "limits=5",
+            "--set limits=5: `limits` is 5: it is a table; set a key of it, for instance `limits.body_bytes`",
+        ),
+        (
+            "workers",
+            "--set workers: expected KEY=VALUE, for instance pool.web.workers=4",
+        ),
+        (
+            "=4",
+            "--set =4: expected KEY=VALUE, for instance pool.web.workers=4",
+        ),
+        (
+            "spool_dir=gone",
+            "--set spool_dir=gone: `spool_dir` is \"gone\": expected a folder, but there is none at DIR/gone; paths are relative to DIR",
+        ),
+        (
+            "reactors=1.5",
+            "--set reactors=1.5: `reactors` is a number with a fraction: expected a whole number from 1 to 32",
+        ),
+        (
+            "stop_timeout=2 h",
+            "--set stop_timeout=2 h: `stop_timeout` is \"2 h\": must be from \"0 s\" to \"1 h\"",
+        ),
+        (
+            "pool.web.mode=resident",
+            "--set pool.web.mode=resident: `pool.web.mode` is \"resident\", but no worker script was found; set \
+             `pool.web.script` to a script that calls hearth_handle_request()",
+        ),
+    ] {
+        assert_eq!(project.errors(&[set]), expected);
+    }
+}
+
+#[test]
+fn broken_toml_is_reported_with_the_other_errors() {
+    let project = Project::new(&[(
+        "hearth.toml",
+        "reactors = 0\nlisten = \nroot = 'a\n[pool.web]\nworkers = 0\nworkers = 1\n",
+    )]);
+    let errors = project.errors(&[]);
+    for part in [
+        "hearth.toml:1: `reactors` is 0: must be",
+        "hearth.toml:2: reading TOML: ",
+        "hearth.toml:3: reading TOML: ",
+        "hearth.toml:6: reading TOML: duplicate key",
+    ] {
+        assert!(errors.contains(part), "{part} in {errors}");
+    }
+    assert!(
+        !errors.contains("`listen` is"),
+        "no second error about a broken line: {errors}"
+    );
+}
+
+#[test]
+fn a_missing_folder_and_a_missing_file_say_what_to_do() {
+    let sources = Sources {
+        dir: "/nonexistent/app".into(),
+        ..Sources::default()
+    };
+    assert_eq!(
+        Config::load(&sources).unwrap_err().to_string(),
+        "/nonexistent/app: opening the project folder: No such file or directory (os error 2); name the folder of a PHP application"
+    );
+    let project = Project::new(&[]);
+    let mut sources = project.sources(&[]);
+    sources.file = Some("/nonexistent/h.toml".into());
+    assert_eq!(
+        Config::load(&sources).unwrap_err().to_string(),
+        "/nonexistent/h.toml: reading the configuration file: No such file or directory (os error 2); name a readable TOML file with --config"
+    );
+}
+
+const RUNTIME_INDEX: &str = "<?php require_once dirname(__DIR__).'/vendor/autoload_runtime.php';";
+
+fn symfony(installed: &str) -> Project {
+    Project::new(&[
+        ("config/bundles.php", ""),
+        ("public/index.php", RUNTIME_INDEX),
+        ("vendor/composer/installed.json", installed),
+    ])
+}
+
+#[test]
+fn symfony_with_a_runtime_of_7_4_is_resident() {
+    let project = symfony(r#"{"packages": [{"name": "symfony/runtime", "version": "v7.4.1"}]}"#);
+    let (mode, root, script, reasons) = project.entry(&[]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Resident, "public", Some("public/index.php"))
+    );
+    assert_eq!(
+        reasons,
+        [
+            "found config/bundles.php: a Symfony application",
+            "symfony/runtime v7.4.1 can stay resident: resident mode with public/index.php"
+        ]
+    );
+}
+
+#[test]
+fn symfony_with_an_older_runtime_is_resident_only_with_our_bridge() {
+    let project = symfony(r#"[{"name": "symfony/runtime", "version": "v6.4.3"}]"#);
+    let (mode, root, script, reasons) = project.entry(&[]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Classic, "public", Some("public/index.php"))
+    );
+    assert_eq!(
+        reasons[1],
+        "symfony/runtime v6.4.3 cannot stay resident before 7.4 without hearth/hearth"
+    );
+    assert_eq!(
+        reasons[2],
+        "classic mode; URLs that name no file go to public/index.php"
+    );
+
+    let project = symfony(
+        r#"[{"name": "symfony/runtime", "version": "v6.4.3"}, {"name": "hearth/hearth", "version": "0.1.0"}]"#,
+    );
+    assert_eq!(project.entry(&[]).0, Mode::Resident);
+}
+
+#[test]
+fn symfony_is_known_by_composer_and_its_version_by_installed_php() {
+    let project = Project::new(&[
+        (
+            "composer.json",
+            r#"{"require": {"symfony/framework-bundle": "7.*"}}"#,
+        ),
+        ("public/index.php", RUNTIME_INDEX),
+        (
+            "vendor/composer/installed.php",
+            "<?php return array('versions' => array('symfony/runtime' => array(\n 'pretty_version' => 'v8.0.2',",
+        ),
+    ]);
+    let (mode, _, _, reasons) = project.entry(&[]);
+    assert_eq!(mode, Mode::Resident);
+    assert_eq!(
+        reasons[0],
+        "found composer.json with symfony/framework-bundle: a Symfony application"
+    );
+}
+
+#[test]
+fn laravel_is_resident_with_the_worker_of_octane() {
+    let project = Project::new(&[
+        ("artisan", ""),
+        ("public/index.php", ""),
+        ("public/frankenphp-worker.php", ""),
+    ]);
+    let (mode, root, script, reasons) = project.entry(&[]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Resident, "public", Some("public/frankenphp-worker.php"))
+    );
+    assert_eq!(
+        reasons,
+        [
+            "found artisan: a Laravel application",
+            "found public/frankenphp-worker.php of Octane: resident mode with it"
+        ]
+    );
+
+    let project = Project::new(&[("artisan", ""), ("public/index.php", "")]);
+    let (mode, _, script, _) = project.entry(&[]);
+    assert_eq!(
+        (mode, script.as_deref()),
+        (Mode::Classic, Some("public/index.php"))
+    );
+}
+
+#[test]
+fn wordpress_is_classic_with_its_index() {
+    let project = Project::new(&[("wp-includes/version.php", ""), ("index.php", "")]);
+    let (mode, root, script, reasons) = project.entry(&[]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Classic, "", Some("index.php"))
+    );
+    assert_eq!(
+        reasons,
+        [
+            "found wp-includes/version.php: WordPress",
+            "classic mode; URLs that name no file go to index.php"
+        ]
+    );
+}
+
+#[test]
+fn a_worker_script_is_resident_whatever_stands_beside_it() {
+    let worker = "<?php while (hearth_handle_request($f)) {}";
+    let project = Project::new(&[("worker.php", worker), ("public/index.php", "")]);
+    let (mode, root, script, reasons) = project.entry(&[]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Resident, "public", Some("worker.php"))
+    );
+    assert_eq!(
+        reasons[1],
+        "found worker.php, which calls hearth_handle_request(): resident mode with worker.php"
+    );
+
+    let project = Project::new(&[("worker.php", "<?php echo 1;"), ("public/index.php", "")]);
+    assert_eq!(project.entry(&[]).0, Mode::Classic);
+}
+
+#[test]
+fn plain_files_are_classic() {
+    for (files, root, script) in [
+        (
+            &["public/index.php", "index.php"][..],
+            "public",
+            Some("public/index.php"),
+        ),
+        (&["index.php", "public/style.css"][..], "", Some("index.php")),
+        (&["public/info.php"][..], "public", None),
+        (&["info.php"][..], "", None),
+    ] {
+        let files: Vec<(&str, &str)> = files.iter().map(|&name| (name, "")).collect();
+        let (mode, found_root, found_script, _) = Project::new(&files).entry(&[]);
+        assert_eq!(
+            (mode, found_root.as_str(), found_script.as_deref()),
+            (Mode::Classic, root, script)
+        );
+    }
+}
+
+#[test]
+fn what_is_set_wins_over_what_is_found() {
+    let worker = "<?php while (frankenphp_handle_request($f)) {}";
+    let project = Project::new(&[("worker.php", worker), ("index.php", ""), ("web/index.php", "")]);
+    assert_eq!(
+        project.entry(&["pool.web.mode=classic"]).2.as_deref(),
+        Some("index.php")
+    );
+    let (mode, root, script, reasons) = project.entry(&["pool.web.script=./index.php", "root=web"]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Classic, "web", Some("index.php"))
+    );
+    assert_eq!(
+        reasons,
+        [
+            "set: script index.php; it is no worker script: classic mode",
+            "set: document root web"
+        ]
+    );
+    let (mode, _, script, _) = project.entry(&["pool.web.mode=resident"]);
+    assert_eq!((mode, script.as_deref()), (Mode::Resident, Some("worker.php")));
+    let (mode, _, script, _) = project.entry(&["pool.web.mode=classic", "root=web"]);
+    assert_eq!((mode, script.as_deref()), (Mode::Classic, Some("web/index.php")));
+}
+
+#[test]
+fn the_ready_line_names_address_workers_mode_and_php() {
+    let project = Project::new(&[]);
+    let address = "127.0.0.1:4711".parse().unwrap();
+    let line = project
+        .load(&["pool.web.workers=4"])
+        .config
+        .ready_line(address, "8.2.31");
+    assert_eq!(
+        line,
+        "hearth: ready on http://127.0.0.1:4711 (4 workers, classic, PHP 8.2.31)"
+    );
+    let line = project
+        .load(&["pool.web.workers=1"])
+        .config
+        .ready_line(address, "8.2.31");
+    assert_eq!(
+        line,
+        "hearth: ready on http://127.0.0.1:4711 (1 worker, classic, PHP 8.2.31)"
+    );
+}
+
+const DOCUMENTED: &str = include_str!("../../../../docs/config.toml");
+
+#[test]
+fn the_documented_settings_are_the_defaults() {
+    let documented = Project::new(&[("hearth.toml", DOCUMENTED)]);
+    let mut with_file = documented.load(&[]).config;
+    std::fs::remove_file(documented.0.join("hearth.toml")).unwrap();
+    let without = documented.load(&[]).config;
+    with_file.dir.clone_from(&without.dir);
+    assert_eq!(format!("{with_file:#?}"), format!("{without:#?}"));
+}
+
+/// A setting whose default depends on the machine or the application is written as `#key = value`; prose has a space
+/// behind its `#`.
+#[test]
+fn every_setting_is_documented_and_every_documented_setting_exists() {
+    let mut table = String::new();
+    let mut documented = BTreeSet::new();
+    for line in DOCUMENTED.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            table = format!("{}.", name.trim_end_matches(']'));
+        } else if let Some((key, _)) = line
+            .trim_start_matches('#')
+            .split_once(" = ")
+            .filter(|_| !line.starts_with("# "))
+        {
+            documented.insert(format!("{table}{key}"));
+        }
+    }
+    let (_, keys) = resolve::load_with_keys(&Project::new(&[]).sources(&[])).unwrap();
+    assert_eq!(documented, keys.into_iter().map(str::to_owned).collect());
+}
+
+#[test]
+fn the_examples_of_settings_without_a_fixed_default_are_valid() {
+    let examples: Vec<String> = DOCUMENTED
+        .lines()
+        .map(|line| {
+            if line.starts_with("# ") {
+                line
+            } else {
+                line.trim_start_matches('#')
+            }
+            .to_owned()
+        })
+        .collect();
+    let files = [
+        ("hearth.toml", examples.join("\n")),
+        ("public/index.php", String::new()),
+        ("worker.php", String::new()),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let project = Project::new(
+        &[
+            &files[..],
+            &[
+                ("etc/php.ini", ""),
+                ("bin/hearth-worker", ""),
+                ("var/spool/.keep", ""),
+            ],
+        ]
+        .concat(),
+    );
+    let (mode, root, script, _) = project.entry(&[]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Resident, "public", Some("worker.php"))
+    );
+}
