@@ -1,4 +1,8 @@
 //! `hearth`: the command line of the server.
 #![forbid(unsafe_code)]
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hearth::cli::main(|_config| anyhow::bail!("serving is not part of this build"))
+}

@@ -1,0 +1,113 @@
+//! `hearth check`: the resolved settings with the reasons for them, and whether the worker's binary runs.
+//!
+//! Serves nothing and boots no application. Runs in: server.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use super::{Failure, serve};
+use crate::config::{Config, Sources, format_duration};
+
+/// Prints the settings and PHP's version.
+pub(super) fn check(sources: &Sources) -> Result<(), Failure> {
+    let loaded = Config::load(sources)?;
+    let mut text = serve::banner(&loaded.config, &loaded.reasons);
+    describe(&loaded.config, &mut text);
+    let version = worker_version(&loaded.config.pool.worker_binary);
+    if let Ok(version) = &version {
+        line(&mut text, "worker", version);
+    }
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .context("writing to standard output")?;
+    version?;
+    Ok(())
+}
+
+fn describe(config: &Config, text: &mut String) {
+    let pool = &config.pool;
+    let path = |path: &Path| path.display().to_string();
+    line(text, "listen", &config.listen.to_string());
+    line(text, "document root", &path(&config.root));
+    line(text, "mode", &pool.mode.to_string());
+    line(
+        text,
+        "script",
+        &pool.script.as_deref().map_or("that of the URL".to_owned(), path),
+    );
+    line(text, "workers", &pool.workers.to_string());
+    line(text, "reactors", &config.reactors.to_string());
+    line(text, "request timeout", &format_duration(pool.request_timeout));
+    line(
+        text,
+        "queue",
+        &format!(
+            "{} requests, {}",
+            pool.queue_length,
+            format_duration(pool.queue_timeout)
+        ),
+    );
+    line(text, "body", &format!("at most {}", config.limits.body_bytes));
+    line(
+        text,
+        "php.ini",
+        &pool
+            .php_ini
+            .as_deref()
+            .map_or("PHP's own choice".to_owned(), path),
+    );
+}
+
+fn line(text: &mut String, name: &str, value: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name:>15}: {value}");
+}
+
+/// The first line of `hearth-worker --version`, which names PHP's version.
+fn worker_version(binary: &Path) -> anyhow::Result<String> {
+    let tried = || format!("running {} --version", binary.display());
+    let hint = "build it with `make build`, or name it with pool.web.worker_binary";
+    let output = Command::new(binary)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{} ({hint})", tried()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    match said.lines().next().map(str::trim) {
+        Some(version) if output.status.success() && version.contains("PHP ") => Ok(version.to_owned()),
+        _ => {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            let complaint = complaint.lines().next().unwrap_or("it names no PHP version");
+            bail!("{}: {}: {complaint} ({hint})", tried(), output.status)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_worker_binary_is_named_with_what_to_do() {
+        let error = worker_version(Path::new("/nonexistent/hearth-worker")).unwrap_err();
+        assert_eq!(
+            format!("{error:#}"),
+            "running /nonexistent/hearth-worker --version (build it with `make build`, or name it with \
+             pool.web.worker_binary): No such file or directory (os error 2)"
+        );
+    }
+
+    #[test]
+    fn a_binary_that_is_no_worker_is_refused() {
+        let error = worker_version(Path::new("/bin/true")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("running /bin/true --version: exit status: 0: it names no PHP version")
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! The log of the process: tracing events to standard error, for people or as JSON. Called by `serve`.
+//!
+//! The access log goes to standard output and is written by `edge`. Runs in: server.
+
+use anyhow::{Context, anyhow};
+use tracing_subscriber::EnvFilter;
+
+use super::colours;
+use crate::config::{Log, LogFormat};
+
+/// Starts the log, once in the life of the process. `RUST_LOG`, where set and not empty, overrides `log.level`.
+pub(super) fn start(log: &Log) -> anyhow::Result<()> {
+    let filter = match std::env::var("RUST_LOG") {
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
+            .with_context(|| format!("reading RUST_LOG={text}, for instance \"hearth=debug\""))?,
+        _ => EnvFilter::new(log.level.as_str()),
+    };
+    let output = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours(&std::io::stderr()))
+        .with_target(false);
+    let started = match log.format {
+        LogFormat::Text => output.try_init(),
+        LogFormat::Json => output.json().flatten_event(true).try_init(),
+    };
+    started
+        .map_err(|error| anyhow!(error))
+        .context("starting the log")
+}

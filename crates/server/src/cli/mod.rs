@@ -1,0 +1,187 @@
+//! The command line: flags, help, exit codes, and how errors look.
+//!
+//! Reads the configuration and hands it on; serves nothing itself. Called by `main` with the function that serves.
+//! Runs in: server.
+#![expect(
+    clippy::doc_markdown,
+    reason = "doc comments of flags are the help text, where backticks would show"
+)]
+
+mod check;
+mod logging;
+mod serve;
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, Errors, Sources};
+
+/// Serves until it is told to stop: `app::run`.
+pub type Run = fn(Config) -> anyhow::Result<()>;
+
+const EXIT_CODES: &str = "\
+Exit status:
+  0  stopped as asked
+  1  an error while starting or serving
+  2  wrong usage, or an error in the configuration
+
+Environment:
+  RUST_LOG  log filter, for instance \"hearth=debug\"; overrides log.level
+  NO_COLOR  if set and not empty, no colours";
+
+const FILES: &str = "\
+Files:
+  DIR/hearth.toml  settings, read when it is there and --config names no other file;
+                   docs/config.toml lists every setting with its default";
+
+/// PHP application server: php-fpm's semantics at worker speed.
+#[derive(Debug, Parser)]
+#[command(name = "hearth", version, after_help = EXIT_CODES, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a PHP application until SIGTERM or Ctrl-C
+    ///
+    /// Without settings, Symfony, Laravel, WordPress, a worker.php or plain PHP files are recognised in DIR, and what was
+    /// chosen is printed with the reason. The server is ready when it prints "hearth: ready on URL".
+    ///
+    /// SIGTERM or Ctrl-C: running requests finish, for at most stop_timeout. A second one ends them at once.
+    #[command(after_help = EXIT_CODES, after_long_help = format!("{FILES}\n\n{EXIT_CODES}"))]
+    Serve(Settings),
+    /// Check settings and PHP without serving
+    ///
+    /// Prints the resolved settings with the reasons for them, starts hearth-worker once to see that it runs, and prints
+    /// the PHP version it was built with.
+    #[command(after_help = EXIT_CODES, after_long_help = format!("{FILES}\n\n{EXIT_CODES}"))]
+    Check(Settings),
+}
+
+/// Flags that say where settings come from.
+#[derive(Args, Debug)]
+struct Settings {
+    /// Folder of the application
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Configuration file, instead of DIR/hearth.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Override one setting; may be repeated
+    ///
+    /// KEY is dotted, as pool.web.workers. VALUE is read as TOML, else taken as a string: --set pool.web.workers=4
+    /// --set limits.body_bytes="64 MiB"
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl From<Settings> for Sources {
+    fn from(flags: Settings) -> Self {
+        Self {
+            dir: flags.dir,
+            file: flags.config,
+            listen: flags.listen,
+            set: flags.set,
+        }
+    }
+}
+
+/// Why a command ended without success.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The settings are wrong; exit status 2.
+    #[error(transparent)]
+    Settings(#[from] Errors),
+    /// Starting or serving failed; exit status 1.
+    #[error("{0:#}")]
+    Run(#[from] anyhow::Error),
+}
+
+/// Runs the command that the arguments of the process name.
+pub fn main(run: Run) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come here too, with code 0. Nothing is left to tell a closed terminal.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    let outcome = match cli.command {
+        Command::Serve(flags) => serve::serve(&flags.into(), run),
+        Command::Check(flags) => check::check(&flags.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let label = if colours(&std::io::stderr()) {
+                "\x1b[1;31merror:\x1b[0m"
+            } else {
+                "error:"
+            };
+            // Nothing is left to tell a closed terminal; the exit status says it as well.
+            let _ = writeln!(std::io::stderr(), "{label} {failure}");
+            match failure {
+                Failure::Settings(_) => ExitCode::from(2),
+                Failure::Run(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Whether `stream` may be coloured: a terminal, and NO_COLOR (no-color.org) unset or empty.
+fn colours(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_become_sources() {
+        let cli = Cli::parse_from([
+            "hearth",
+            "serve",
+            "app",
+            "--listen",
+            "127.0.0.1:0",
+            "--set",
+            "a=1",
+            "--set",
+            "b=2",
+        ]);
+        let Command::Serve(flags) = cli.command else {
+            panic!("serve was asked for")
+        };
+        let sources = Sources::from(flags);
+        assert_eq!(sources.dir, PathBuf::from("app"));
+        assert_eq!(sources.listen.as_deref(), Some("127.0.0.1:0"));
+        assert_eq!(sources.set, ["a=1", "b=2"]);
+        assert_eq!(sources.file, None);
+    }
+
+    #[test]
+    fn an_error_of_the_server_is_one_line_with_its_causes() {
+        let error = anyhow::anyhow!("address in use").context("binding 127.0.0.1:80");
+        assert_eq!(
+            Failure::from(error).to_string(),
+            "binding 127.0.0.1:80: address in use"
+        );
+    }
+}
