@@ -82,7 +82,7 @@ pub struct Resp {
     /// How far each lane has been written. See [`crate::body`].
     pub written: [Line<AtomicU64>; LANES],
     /// The bytes; only ever copied, never borrowed.
-    pub bytes: [[std::cell::UnsafeCell<u8>; LANE_BYTES]; LANES],
+    pub bytes: [[std::sync::atomic::AtomicU8; LANE_BYTES]; LANES],
 }
 
 /// How far the server has read a worker's lanes.

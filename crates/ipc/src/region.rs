@@ -155,14 +155,14 @@ impl Drop for Bytes {
 /// A struct that may be mapped from zeroed bytes which another process changes at will.
 ///
 /// # Safety
-/// Implementors are `repr(C)`, valid for every bit pattern, and have only atomics and `UnsafeCell` bytes as fields.
+/// Implementors are `repr(C)`, valid for every bit pattern, and have only atomics as fields.
 pub unsafe trait Shared {}
 
 // SAFETY: atomics only, `repr(C)`.
 unsafe impl Shared for crate::layout::Ctl {}
 // SAFETY: atomics only, `repr(C)`.
 unsafe impl Shared for crate::layout::Est {}
-// SAFETY: atomics and `UnsafeCell` bytes, `repr(C)`.
+// SAFETY: atomics only, `repr(C)`.
 unsafe impl Shared for crate::layout::Resp {}
 // SAFETY: atomics only, `repr(C)`.
 unsafe impl Shared for crate::layout::Ack {}
@@ -207,7 +207,7 @@ impl<T: Shared> std::ops::Deref for Map<T> {
 
     fn deref(&self) -> &T {
         // SAFETY: mappings are page-aligned (all alignments here are ≤ 128), as long as T, zeroed or written as a `Shared`, for
-        // which every bit pattern is valid, and every field is an atomic or an UnsafeCell, so other writers are no data race.
+        // which every bit pattern is valid, and every field is an atomic, so other writers are no data race.
         unsafe { self.bytes.start.cast::<T>().as_ref() }
     }
 }

@@ -370,13 +370,12 @@ impl WorkerMemory {
         waiting(cursor.read, written).ok_or(BadPosition)
     }
 
-    /// The rest of the response is not wanted: the whole lane is handed back. Only when the exchange is done or its worker dead.
-    pub fn discard(&self, cursor: &mut Cursor) {
+    /// What is in the lane is not wanted: it is handed back whole. Only when the exchange is done.
+    pub fn discard(&self, lane: Lane) {
         // Acquire: as in `waiting`. A wild position is stored as it is: the worker then finds its own lane free.
-        let written = self.resp_word(cursor.lane).load(Ordering::Acquire);
-        cursor.read = Position(written);
+        let written = self.resp_word(lane).load(Ordering::Acquire);
         // Release: as in `read`.
-        self.ack_word(cursor.lane).store(written, Ordering::Release);
+        self.ack_word(lane).store(written, Ordering::Release);
     }
 
     #[expect(clippy::indexing_slicing, reason = "a Lane is checked when it is made")]

@@ -1,0 +1,483 @@
+//! What one reactor knows about its slots: private memory, so that shared memory never has to be believed.
+//!
+//! Completions, deaths of workers and deadlines come in here and wake the exchange that they concern.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use ipc::queue::Ticket;
+use ipc::server_side::{PoolMemory, ReactorId, Seen, WorkerMemory};
+use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tracing::{debug, warn};
+
+use super::pool::{KillRequest, Workers};
+use super::{DispatchError, RequestId};
+
+/// How often a request may run: the first time, and again after its worker died.
+const MAX_TRIES: u8 = 3;
+
+/// One reactor's side of a pool.
+#[derive(Debug)]
+pub struct Desk {
+    pub(super) reactor: ReactorId,
+    pub(super) memory: Arc<PoolMemory>,
+    pub(super) workers: Arc<Workers>,
+    /// Free slots; its waiters are the queue.
+    pub(super) free: Semaphore,
+    pub(super) limits: Limits,
+    pub(super) kills: mpsc::Sender<KillRequest>,
+    /// Told when a slot comes into use, for the sweep.
+    pub(super) busy: Notify,
+    slots: Mutex<Slots>,
+    drain: Mutex<Option<Waker>>,
+    deaths: Mutex<VecDeque<Death>>,
+}
+
+/// Deadlines of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) queue_timeout: Duration,
+    /// Zero: none.
+    pub(super) request_timeout: Duration,
+}
+
+/// A worker is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Death {
+    pub(super) worker: WorkerId,
+    pub(super) incarnation: Incarnation,
+    pub(super) memory: Option<Arc<WorkerMemory>>,
+    pub(super) why: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Slots {
+    /// Last in, first out: the same request areas stay hot.
+    free: Vec<SlotId>,
+    first: u16,
+    entries: Vec<Entry>,
+}
+
+/// Who waits for a slot's exchange.
+#[derive(Debug, Default)]
+pub(super) enum Owner {
+    /// The slot is free.
+    #[default]
+    Nobody,
+    /// A lease; its task is woken.
+    Lease(Option<Waker>),
+    /// The client has gone, or was answered with an error while the worker is being killed; the slot is freed when the worker
+    /// has finished or is dead.
+    Abandoned,
+}
+
+/// One slot.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) generation: Gen,
+    pub(super) owner: Owner,
+    pub(super) request: RequestId,
+    /// Set once the exchange has failed.
+    pub(super) failure: Option<DispatchError>,
+    /// Set when the worker that holds the exchange has died: what it published is still read from here.
+    pub(super) dead: Option<(WorkerId, Arc<WorkerMemory>)>,
+    pub(super) spool: Option<Arc<File>>,
+    /// `None` until it is queued.
+    ticket: Option<Ticket>,
+    tries: u8,
+    idempotent: bool,
+    /// When it was first queued.
+    since: Instant,
+    /// When the sweep first saw it in a worker's hands.
+    running_since: Option<Instant>,
+}
+
+/// What a lease starts with.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) request: RequestId,
+    pub(super) idempotent: bool,
+    pub(super) since: Instant,
+    pub(super) spool: Option<Arc<File>>,
+}
+
+impl Desk {
+    pub(super) fn new(
+        reactor: ReactorId,
+        memory: Arc<PoolMemory>,
+        workers: Arc<Workers>,
+        limits: Limits,
+        kills: mpsc::Sender<KillRequest>,
+    ) -> Self {
+        let free: Vec<SlotId> = memory.slots_of(reactor).collect();
+        let first = free.first().map_or(0, |slot| slot.0);
+        let entries = free.iter().map(|_| Entry::free()).collect();
+        Self {
+            reactor,
+            free: Semaphore::new(free.len()),
+            slots: Mutex::new(Slots {
+                free: free.into_iter().rev().collect(),
+                first,
+                entries,
+            }),
+            memory,
+            workers,
+            limits,
+            kills,
+            busy: Notify::new(),
+            drain: Mutex::default(),
+            deaths: Mutex::default(),
+        }
+    }
+
+    /// A free slot and its next generation. The caller holds a permit of `free`, so there is one.
+    pub(super) fn take(&self, start: Start) -> Option<(SlotId, Gen)> {
+        let mut slots = lock(&self.slots);
+        let was_idle = slots.free.len() == slots.entries.len();
+        let slot = slots.free.pop()?;
+        let entry = slots.entry(slot)?;
+        let generation = entry.generation.next();
+        *entry = Entry {
+            generation,
+            owner: Owner::Lease(None),
+            request: start.request,
+            failure: None,
+            dead: None,
+            spool: start.spool,
+            ticket: None,
+            tries: 1,
+            idempotent: start.idempotent,
+            since: start.since,
+            running_since: None,
+        };
+        drop(slots);
+        if was_idle {
+            self.busy.notify_one();
+        }
+        Some((slot, generation))
+    }
+
+    /// Queues a filled slot. False: the ring is full or damaged.
+    pub(super) fn enqueue(&self, slot: SlotId) -> bool {
+        let mut slots = lock(&self.slots);
+        let Some(entry) = slots.entry(slot) else {
+            return false;
+        };
+        entry.enqueue(&self.memory, slot)
+    }
+
+    /// The response has been read to the end.
+    pub(super) fn finish(&self, slot: SlotId) {
+        lock(&self.slots).give_back(&self.memory, slot);
+        self.free.add_permits(1);
+    }
+
+    /// The exchange's owner lets go of it, answered or not.
+    pub(super) fn release(&self, slot: SlotId) {
+        let freed = self.settle(&mut lock(&self.slots), slot);
+        if freed {
+            self.free.add_permits(1);
+        }
+    }
+
+    /// Reads or changes a slot's entry.
+    pub(super) fn with<T>(&self, slot: SlotId, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        lock(&self.slots).entry(slot).map(act)
+    }
+
+    /// Any thread: a worker has died; the reactor is told.
+    pub(super) fn tell_death(&self, death: Death) {
+        lock(&self.deaths).push_back(death);
+        self.wake_drain();
+    }
+
+    /// Any thread: looks for completions and deaths soon.
+    pub(super) fn wake_drain(&self) {
+        if let Some(waker) = lock(&self.drain).take() {
+            waker.wake();
+        }
+    }
+
+    /// Reactor: handles what has come in, and leaves its waker for the next time.
+    pub(super) fn poll_drain(&self, waker: &Waker) {
+        // Before looking, so that what comes in meanwhile wakes again.
+        *lock(&self.drain) = Some(waker.clone());
+        let mut slots = lock(&self.slots);
+        let mut freed = 0;
+        self.memory.take_done(self.reactor, |slot| {
+            freed += usize::from(self.progress(&mut slots, slot));
+        });
+        loop {
+            let Some(death) = lock(&self.deaths).pop_front() else {
+                break;
+            };
+            freed += self.bury(&mut slots, &death);
+        }
+        drop(slots);
+        if freed > 0 {
+            self.free.add_permits(freed);
+        }
+    }
+
+    /// Something was published for a slot. True: the slot was freed.
+    fn progress(&self, slots: &mut Slots, slot: SlotId) -> bool {
+        let Some(entry) = slots.entry(slot) else {
+            return false;
+        };
+        match &mut entry.owner {
+            Owner::Lease(waker) => {
+                if let Some(waker) = waker.take() {
+                    waker.wake();
+                }
+                false
+            }
+            Owner::Abandoned => self.settle(slots, slot),
+            // A stray bit of an earlier use.
+            Owner::Nobody => false,
+        }
+    }
+
+    /// Nobody wants the response: frees the slot once the worker has finished, or is dead. True: it was freed.
+    fn settle(&self, slots: &mut Slots, slot: SlotId) -> bool {
+        let Some(entry) = slots.entry(slot) else {
+            return false;
+        };
+        if entry.dead.is_none() && entry.ticket.is_some() {
+            match self.memory.look(slot, entry.generation) {
+                Seen::Done(worker, incarnation, lane) => {
+                    if let Some(memory) = self.workers.get(worker, incarnation) {
+                        memory.discard(lane);
+                        self.memory.wake_worker_for_space(worker);
+                    }
+                }
+                Seen::Queued if self.memory.cancel_queued(slot, entry.generation) => {
+                    entry.generation = entry.generation.next();
+                }
+                _ => {
+                    entry.owner = Owner::Abandoned;
+                    self.memory.client_gone(slot, entry.generation);
+                    return false;
+                }
+            }
+        }
+        slots.give_back(&self.memory, slot);
+        true
+    }
+
+    /// A worker has died: settles what it held. Returns how many slots were freed.
+    fn bury(&self, slots: &mut Slots, death: &Death) -> usize {
+        let mut freed = 0;
+        let all: Vec<SlotId> = slots.in_use().collect();
+        for slot in all {
+            let Some(entry) = slots.entry(slot) else { continue };
+            let held = match self.memory.look(slot, entry.generation) {
+                Seen::Running(w, inc) | Seen::Streaming(w, inc, _) | Seen::Done(w, inc, _) => {
+                    (w, inc) == (death.worker, death.incarnation)
+                }
+                Seen::Queued => {
+                    // A live worker between pop and claim loses its claim to this and pops again.
+                    if entry
+                        .ticket
+                        .is_some_and(|ticket| self.memory.ticket_has_passed(ticket))
+                    {
+                        entry.requeue_lost(&self.memory, slot);
+                    }
+                    false
+                }
+                // A wild write; whoever did it, this exchange has lost its worker.
+                Seen::Garbage => true,
+            };
+            if held {
+                freed += usize::from(self.bury_one(slots, slot, death));
+            }
+        }
+        freed
+    }
+
+    fn bury_one(&self, slots: &mut Slots, slot: SlotId, death: &Death) -> bool {
+        let Some(entry) = slots.entry(slot) else {
+            return false;
+        };
+        if matches!(entry.owner, Owner::Abandoned) {
+            slots.give_back(&self.memory, slot);
+            return true;
+        }
+        let worker = death.worker;
+        match (self.memory.look(slot, entry.generation), &death.memory) {
+            (Seen::Done(..) | Seen::Streaming(..), Some(memory)) => {
+                entry.dead = Some((worker, Arc::clone(memory)));
+            }
+            _ if entry.idempotent && entry.tries < MAX_TRIES => {
+                debug!(request = %entry.request, worker = worker.0, why = &*death.why, "request runs again");
+                entry.tries += 1;
+                entry.running_since = None;
+                entry.generation = entry.generation.next();
+                if entry.enqueue(&self.memory, slot) {
+                    return false;
+                }
+                entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
+            }
+            _ => {
+                warn!(request = %entry.request, worker = worker.0, why = &*death.why, "request lost with its worker");
+                entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
+            }
+        }
+        entry.wake();
+        false
+    }
+
+    /// Enforces deadlines; called ten times a second while slots are in use. False: none is in use.
+    pub(super) fn sweep(&self, now: Instant) -> bool {
+        let mut slots = lock(&self.slots);
+        let all: Vec<SlotId> = slots.in_use().collect();
+        for &slot in &all {
+            if let Some(entry) = slots.entry(slot) {
+                self.sweep_one(slot, entry, now);
+            }
+        }
+        !all.is_empty()
+    }
+
+    fn sweep_one(&self, slot: SlotId, entry: &mut Entry, now: Instant) {
+        let (worker, incarnation) = match self.memory.look(slot, entry.generation) {
+            Seen::Queued => {
+                let waited = now.saturating_duration_since(entry.since);
+                if waited > self.limits.queue_timeout && self.memory.cancel_queued(slot, entry.generation) {
+                    entry.generation = entry.generation.next();
+                    entry.failure = Some(DispatchError::QueueTimeout {
+                        pool: String::new(),
+                        waited,
+                    });
+                    entry.wake();
+                }
+                return;
+            }
+            Seen::Running(w, inc) | Seen::Streaming(w, inc, _) => (w, inc),
+            Seen::Done(..) => return,
+            Seen::Garbage => {
+                // Only a wild write leads here, and nobody knows whose: the whole pool is suspect.
+                let _ = self.kills.try_send(KillRequest::All {
+                    reason: "a slot word makes no sense",
+                });
+                return;
+            }
+        };
+        let since = *entry.running_since.get_or_insert(now);
+        let limit = self.limits.request_timeout;
+        if limit.is_zero() || now.saturating_duration_since(since) <= limit || entry.dead.is_some() {
+            return;
+        }
+        // Asked again at each sweep until the worker is dead, in case the channel was full.
+        self.kill(
+            worker,
+            incarnation,
+            entry.request,
+            "it ran longer than request_timeout",
+        );
+        if matches!(entry.owner, Owner::Lease(_)) && entry.failure.is_none() {
+            entry.failure = Some(DispatchError::RequestTimeout { limit });
+            entry.wake();
+        }
+    }
+
+    /// Asks supervise to kill a worker.
+    pub(super) fn kill(
+        &self,
+        worker: WorkerId,
+        incarnation: Incarnation,
+        request: RequestId,
+        reason: &'static str,
+    ) {
+        // A full channel means that supervise has much to do already; the sweep asks again.
+        let _ = self.kills.try_send(KillRequest::One {
+            worker,
+            incarnation,
+            request,
+            reason,
+        });
+    }
+}
+
+impl Slots {
+    fn entry(&mut self, slot: SlotId) -> Option<&mut Entry> {
+        self.entries.get_mut(usize::from(slot.0.checked_sub(self.first)?))
+    }
+
+    fn in_use(&self) -> impl Iterator<Item = SlotId> {
+        let first = self.first;
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| !matches!(entry.owner, Owner::Nobody))
+            .filter_map(move |(n, _)| u16::try_from(n).ok().map(|n| SlotId(first + n)))
+    }
+
+    fn give_back(&mut self, memory: &PoolMemory, slot: SlotId) {
+        let Some(entry) = self.entry(slot) else { return };
+        memory.free(slot, entry.generation);
+        entry.owner = Owner::Nobody;
+        entry.failure = None;
+        entry.dead = None;
+        entry.spool = None;
+        self.free.push(slot);
+    }
+}
+
+impl Entry {
+    fn free() -> Self {
+        Self {
+            generation: Gen::ZERO,
+            owner: Owner::Nobody,
+            request: RequestId(0),
+            failure: None,
+            dead: None,
+            spool: None,
+            ticket: None,
+            tries: 0,
+            idempotent: false,
+            since: Instant::now(),
+            running_since: None,
+        }
+    }
+
+    fn enqueue(&mut self, memory: &PoolMemory, slot: SlotId) -> bool {
+        match memory.enqueue(slot, self.generation) {
+            Ok(ticket) => {
+                self.ticket = Some(ticket);
+                true
+            }
+            Err(full) => {
+                warn!(request = %self.request, error = %full, "request not queued");
+                false
+            }
+        }
+    }
+
+    /// Its ticket went with a worker: a new generation makes the old ticket stale, a new ticket replaces it.
+    fn requeue_lost(&mut self, memory: &PoolMemory, slot: SlotId) {
+        if memory.cancel_queued(slot, self.generation) {
+            self.generation = self.generation.next().next();
+            if !self.enqueue(memory, slot) {
+                self.failure = Some(DispatchError::QueueFull { pool: String::new() });
+                self.wake();
+            }
+        }
+    }
+
+    pub(super) fn wake(&mut self) {
+        if let Owner::Lease(waker) = &mut self.owner
+            && let Some(waker) = waker.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// A lock whose holder never panics while it holds it; if one did, the data is still whole enough to go on.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

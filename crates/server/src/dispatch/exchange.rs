@@ -1,0 +1,118 @@
+//! Waits for the response and reads its head.
+
+use std::future::poll_fn;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ipc::head::{BadHead, ResponseReader};
+use ipc::layout::LANE_BYTES;
+
+use super::lease::{Lease, Progress, Reading};
+use super::relay::{self, Buffering};
+use super::{DispatchError, Response, ResponseBody};
+
+/// A head, and the first bytes of the body behind it.
+struct Head {
+    status: StatusCode,
+    reason: Bytes,
+    headers: HeaderMap,
+    rest: Bytes,
+}
+
+/// The response of a queued exchange: whole if it fits into a lane, else as a stream that a task of its own keeps moving.
+pub(super) async fn respond(lease: Lease, buffering: &Buffering) -> Result<Response, DispatchError> {
+    let mut reading = poll_fn(|cx| lease.poll_published(cx)).await?;
+    let (head, progress) = read_head(&lease, &mut reading).await?;
+    let worker = reading.worker.0;
+    let Head {
+        status,
+        reason,
+        headers,
+        rest,
+    } = head;
+    let body = if progress == Progress::Done && lease.waiting(&reading)? == 0 {
+        lease.finish();
+        ResponseBody::Whole(Some(rest))
+    } else {
+        ResponseBody::Stream(Box::pin(relay::start(lease, reading, rest, buffering.clone())))
+    };
+    Ok(Response {
+        status,
+        reason,
+        headers,
+        body,
+        worker,
+    })
+}
+
+/// Reads up to the end of the final head; interim ones (1xx) are dropped, since hyper cannot send them.
+async fn read_head(lease: &Lease, reading: &mut Reading) -> Result<(Head, Progress), DispatchError> {
+    let mut bytes = Vec::new();
+    loop {
+        let progress = lease.progress()?;
+        lease.read(reading, LANE_BYTES, &mut bytes)?;
+        while let Some(len) = ResponseReader::expected_len(&bytes) {
+            let len = len.map_err(|bad| lease.broken(reading.worker, bad.to_string()))?;
+            let Some(head) = bytes.get(..len) else { break };
+            let parsed = parse(head).map_err(|bad| lease.broken(reading.worker, bad.to_string()))?;
+            if parsed.0.is_informational() {
+                bytes.drain(..len);
+                continue;
+            }
+            let (status, reason, headers) = parsed;
+            let rest = Bytes::from(bytes).slice(len..);
+            return Ok((
+                Head {
+                    status,
+                    reason,
+                    headers,
+                    rest,
+                },
+                progress,
+            ));
+        }
+        match progress {
+            Progress::Running => more(lease, reading).await?,
+            Progress::Done => {
+                return Err(lease.broken(reading.worker, "the response ends within its head".to_owned()));
+            }
+            Progress::Dead => {
+                return Err(DispatchError::WorkerDied {
+                    worker: reading.worker.0,
+                });
+            }
+        }
+    }
+}
+
+/// Waits until there is something to read or the worker is done or dead.
+pub(super) async fn more(lease: &Lease, reading: &Reading) -> Result<(), DispatchError> {
+    use std::task::Poll;
+    poll_fn(|cx| {
+        // Before looking, so that what comes in meanwhile wakes again.
+        lease.wake_me(cx);
+        match (lease.progress(), lease.waiting(reading)) {
+            (Err(failure), _) | (_, Err(failure)) => Poll::Ready(Err(failure)),
+            (Ok(Progress::Running), Ok(0)) => Poll::Pending,
+            _ => Poll::Ready(Ok(())),
+        }
+    })
+    .await
+}
+
+fn parse(head: &[u8]) -> Result<(StatusCode, Bytes, HeaderMap), BadHead> {
+    let reader = ResponseReader::new(head)?;
+    let status = StatusCode::from_u16(reader.status()).map_err(|_| BadHead::Status(reader.status()))?;
+    let mut headers = HeaderMap::with_capacity(8);
+    for header in reader.headers() {
+        let (name, value) = header?;
+        let name = HeaderName::from_bytes(name).map_err(|_| BadHead::Header)?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| BadHead::Header)?;
+        headers.append(name, value);
+    }
+    let reason = match reader.reason() {
+        b"" => Bytes::new(),
+        reason => Bytes::copy_from_slice(reason),
+    };
+    Ok((status, reason, headers))
+}

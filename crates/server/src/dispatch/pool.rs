@@ -1,0 +1,355 @@
+//! The door: [`Pool::send`]. And what reactors share with `supervise`: [`PoolShared`].
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use ipc::head::BodyKind;
+use ipc::layout::{Layout, MAX_WORKERS};
+use ipc::server_side::{PoolMemory, ReactorId, Seen, WorkerMemory};
+use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::{SemaphorePermit, mpsc};
+
+use super::desk::{Death, Desk, Limits, Start, lock};
+use super::exchange::respond;
+use super::lease::Lease;
+use super::relay::Buffering;
+use super::{DispatchError, Reactor, Request, RequestBody, RequestId, Response};
+use crate::config;
+
+/// Kill requests that may wait for supervise.
+const KILLS: usize = 256;
+
+/// Dispatch asks supervise to kill.
+#[derive(Clone, Debug)]
+pub enum KillRequest {
+    /// One worker, if it is still this incarnation and still runs this request.
+    One {
+        /// Its number.
+        worker: WorkerId,
+        /// Its incarnation.
+        incarnation: Incarnation,
+        /// What it ran.
+        request: RequestId,
+        /// For the log: "… was killed because …".
+        reason: &'static str,
+    },
+    /// Every worker of the pool: shared memory was damaged, nobody knows by whom.
+    All {
+        /// For the log.
+        reason: &'static str,
+    },
+}
+
+/// The memory of each worker number's latest incarnation.
+#[derive(Debug, Default)]
+pub(super) struct Workers(Mutex<Vec<Option<Incarnate>>>);
+
+type Incarnate = (Incarnation, Arc<WorkerMemory>);
+
+impl Workers {
+    pub(super) fn get(&self, worker: WorkerId, incarnation: Incarnation) -> Option<Arc<WorkerMemory>> {
+        let workers = lock(&self.0);
+        let (inc, memory) = workers.get(usize::from(worker.0))?.as_ref()?;
+        (*inc == incarnation).then(|| Arc::clone(memory))
+    }
+
+    fn set(&self, worker: WorkerId, incarnation: Incarnation, memory: Arc<WorkerMemory>) {
+        let mut workers = lock(&self.0);
+        let index = usize::from(worker.0);
+        if workers.len() <= index {
+            workers.resize(index + 1, None);
+        }
+        if let Some(place) = workers.get_mut(index) {
+            *place = Some((incarnation, memory));
+        }
+    }
+}
+
+/// One pool, shared by the reactors and supervise.
+#[derive(Debug)]
+pub struct PoolShared {
+    name: String,
+    memory: Arc<PoolMemory>,
+    workers: Arc<Workers>,
+    desks: Vec<Arc<Desk>>,
+    buffering: Buffering,
+    queue_length: usize,
+    queue_timeout: std::time::Duration,
+    waiting: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+/// What [`PoolShared::create`] makes.
+#[derive(Debug)]
+pub struct Created {
+    /// For supervise and, by [`PoolShared::on`], for the edge.
+    pub shared: Arc<PoolShared>,
+    /// One a reactor, in order.
+    pub reactors: Vec<Reactor>,
+    /// An eventfd a reactor, in order, for the zygote.
+    pub eventfds: Vec<OwnedFd>,
+    /// Workers to kill.
+    pub kills: mpsc::Receiver<KillRequest>,
+}
+
+impl PoolShared {
+    /// Sizes that fit the configuration.
+    pub fn layout(pool: &config::Pool, limits: &config::Limits, reactors: usize) -> Layout {
+        let per_reactor = (2 * usize::from(pool.workers)).div_ceil(reactors.max(1));
+        let head = limits.header_bytes.0 * 2 + 16 * 1024;
+        let area = usize::try_from(head + limits.body_memory.0).unwrap_or(usize::MAX / 2);
+        Layout {
+            reactors,
+            slots_per_reactor: per_reactor
+                .next_multiple_of(64)
+                .clamp(64, ipc::layout::MAX_SLOTS_PER_REACTOR),
+            request_area: area.next_multiple_of(4096),
+        }
+    }
+
+    /// Creates the shared memory and each reactor's side of it.
+    pub fn create(pool: &config::Pool, config: &config::Config) -> io::Result<Created> {
+        debug_assert!(usize::from(pool.workers) <= MAX_WORKERS, "validated by config");
+        let layout = Self::layout(pool, &config.limits, config.reactors);
+        let memory = Arc::new(PoolMemory::create(layout)?);
+        let workers = Arc::new(Workers::default());
+        let (kill, kills) = mpsc::channel(KILLS);
+        let limits = Limits {
+            queue_timeout: pool.queue_timeout,
+            request_timeout: pool.request_timeout,
+        };
+        let (mut desks, mut reactors, mut eventfds) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..layout.reactors {
+            let desk = Arc::new(Desk::new(
+                ReactorId(number),
+                Arc::clone(&memory),
+                Arc::clone(&workers),
+                limits,
+                kill.clone(),
+            ));
+            let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            eventfds.push(fd.try_clone()?);
+            reactors.push(Reactor::new(Arc::clone(&desk), fd));
+            desks.push(desk);
+        }
+        let shared = Arc::new(Self {
+            name: pool.name.clone(),
+            memory,
+            workers,
+            desks,
+            buffering: Buffering::new(&config.limits, &config.spool_dir),
+            queue_length: pool.queue_length,
+            queue_timeout: pool.queue_timeout,
+            waiting: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        });
+        Ok(Created {
+            shared,
+            reactors,
+            eventfds,
+            kills,
+        })
+    }
+
+    /// The pool as reactor `number` uses it. `None` for a number beyond the last reactor.
+    pub fn on(self: &Arc<Self>, number: usize) -> Option<Pool> {
+        Some(Pool {
+            shared: Arc::clone(self),
+            desk: Arc::clone(self.desks.get(number)?),
+        })
+    }
+
+    /// The shared memory, for the zygote and the scoreboard.
+    pub fn memory(&self) -> &PoolMemory {
+        &self.memory
+    }
+
+    /// Supervise, before the fork: a worker is about to start.
+    pub fn worker_starts(&self, worker: WorkerId, incarnation: Incarnation, memory: Arc<WorkerMemory>) {
+        self.workers.set(worker, incarnation, memory);
+    }
+
+    /// Supervise, when the pidfd fired and before that number is forked again: the reactors settle what the worker held. `why`
+    /// goes into the log.
+    pub fn worker_died(&self, worker: WorkerId, incarnation: Incarnation, why: &str) {
+        self.memory.worker_gone(worker);
+        let memory = self.workers.get(worker, incarnation);
+        let death = Death {
+            worker,
+            incarnation,
+            memory,
+            why: why.into(),
+        };
+        for desk in &self.desks {
+            desk.tell_death(death.clone());
+        }
+    }
+
+    /// Supervise: a worker asks for the spooled body of the exchange that it runs. `None`: it does not run it.
+    pub fn spooled_body(
+        &self,
+        holder: (WorkerId, Incarnation),
+        slot: SlotId,
+        generation: Gen,
+    ) -> Option<Arc<File>> {
+        let per_reactor = self.memory.layout().slots_per_reactor;
+        let desk = self.desks.get(usize::from(slot.0) / per_reactor)?;
+        match self.memory.look(slot, generation) {
+            Seen::Running(w, inc) | Seen::Streaming(w, inc, _) if (w, inc) == holder => {}
+            _ => return None,
+        }
+        desk.with(slot, |entry| {
+            (entry.generation == generation)
+                .then(|| entry.spool.clone())
+                .flatten()
+        })?
+    }
+
+    /// New requests are refused from now on.
+    pub fn begin_stop(&self) {
+        // Relaxed: a flag of its own; a request that slips in is served.
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A pool, as one reactor uses it.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    shared: Arc<PoolShared>,
+    desk: Arc<Desk>,
+}
+
+impl Pool {
+    /// Runs the request in a worker. Dropping the future abandons the request: it is taken back if no worker has it yet, else PHP is
+    /// told that the client has gone.
+    pub async fn send(&self, request: Request) -> Result<Response, DispatchError> {
+        // Relaxed: see `begin_stop`.
+        if self.shared.stopping.load(Ordering::Relaxed) {
+            return Err(DispatchError::Stopping);
+        }
+        let area = self.shared.memory.layout().request_area;
+        let in_slot = if matches!(request.body, RequestBody::Memory(_)) {
+            request.body.len()
+        } else {
+            0
+        };
+        let size = request.head.len() + usize::try_from(in_slot).unwrap_or(usize::MAX / 2);
+        if size > area {
+            return Err(DispatchError::HeadTooLarge { size, limit: area });
+        }
+        let since = Instant::now();
+        let permit = self.permit().await?;
+        let lease = self.lease(request, since, permit)?;
+        respond(lease, &self.shared.buffering)
+            .await
+            .map_err(|error| self.named(error))
+    }
+
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, DispatchError> {
+        if let Ok(permit) = self.desk.free.try_acquire() {
+            return Ok(permit);
+        }
+        let waiting = Waiting::enter(&self.shared.waiting);
+        if waiting.before >= self.shared.queue_length {
+            return Err(DispatchError::QueueFull {
+                pool: self.shared.name.clone(),
+            });
+        }
+        let waited = self.shared.queue_timeout;
+        match tokio::time::timeout(waited, self.desk.free.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_closed)) => Err(DispatchError::Stopping),
+            Err(_elapsed) => Err(DispatchError::QueueTimeout {
+                pool: self.shared.name.clone(),
+                waited,
+            }),
+        }
+    }
+
+    /// Fills a slot and queues it.
+    fn lease(
+        &self,
+        request: Request,
+        since: Instant,
+        permit: SemaphorePermit<'_>,
+    ) -> Result<Lease, DispatchError> {
+        let full = || DispatchError::QueueFull {
+            pool: self.shared.name.clone(),
+        };
+        let Request {
+            id,
+            mut head,
+            body,
+            idempotent,
+        } = request;
+        let (kind, len, parts, spool) = match body {
+            RequestBody::Empty => (BodyKind::Empty, 0, Vec::new(), None),
+            RequestBody::Spooled { file, len } => (BodyKind::Spooled, len, Vec::new(), Some(Arc::new(file))),
+            body @ RequestBody::Memory(_) => {
+                let len = body.len();
+                let RequestBody::Memory(parts) = body else {
+                    return Err(full());
+                };
+                (BodyKind::InSlot, len, parts, None)
+            }
+        };
+        let start = Start {
+            request: id,
+            idempotent,
+            since,
+            spool,
+        };
+        let (slot, _) = self.desk.take(start).ok_or_else(full)?;
+        // The slot gives its permit back when it is freed.
+        permit.forget();
+        let lease = Lease::new(Arc::clone(&self.desk), slot);
+        self.shared
+            .memory
+            .fill(slot, &mut head, kind, len, parts.iter().map(|part| &**part));
+        if self.desk.enqueue(slot) {
+            Ok(lease)
+        } else {
+            Err(full())
+        }
+    }
+
+    /// Desks do not know the pool's name.
+    fn named(&self, error: DispatchError) -> DispatchError {
+        let name = || self.shared.name.clone();
+        match error {
+            DispatchError::QueueTimeout { waited, .. } => {
+                DispatchError::QueueTimeout { pool: name(), waited }
+            }
+            DispatchError::QueueFull { .. } => DispatchError::QueueFull { pool: name() },
+            other => other,
+        }
+    }
+}
+
+/// Counts a waiting request for as long as it waits.
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicUsize) -> Self {
+        // Relaxed: a limit, not a protocol.
+        Self {
+            count,
+            before: count.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // Relaxed: as above.
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,295 @@
+//! A response that is still being produced, or larger than a lane.
+//!
+//! A task of its own (the pump) empties the lane as fast as the worker fills it, so that a slow client never holds a worker: into
+//! memory up to `limits.response_memory`, then into a spool file up to `limits.response_spool`; only then the worker waits. The
+//! client's side ([`Outlet`]) takes from memory; the pump refills that from the spool file, in order.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::SeekFrom;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use ipc::layout::LANE_BYTES;
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tracing::warn;
+
+use super::DispatchError;
+use super::desk::lock;
+use super::lease::{Lease, Progress, Reading};
+use crate::config::Limits;
+
+/// How much of a response may wait for its client, and where.
+#[derive(Clone, Debug)]
+pub(super) struct Buffering {
+    memory: usize,
+    spool: u64,
+    folder: Arc<PathBuf>,
+}
+
+impl Buffering {
+    pub(super) fn new(limits: &Limits, folder: &Path) -> Self {
+        Self {
+            memory: usize::try_from(limits.response_memory.0)
+                .unwrap_or(usize::MAX)
+                .max(LANE_BYTES),
+            spool: limits.response_spool.0,
+            folder: Arc::new(folder.to_path_buf()),
+        }
+    }
+}
+
+/// What pump and outlet share.
+#[derive(Debug, Default)]
+struct Shared {
+    queue: VecDeque<Bytes>,
+    queued: usize,
+    /// Nothing more will be queued.
+    ended: bool,
+    failure: Option<DispatchError>,
+    /// The client has gone.
+    closed: bool,
+    outlet: Option<Waker>,
+    pump: Option<Waker>,
+}
+
+/// The client's side of a relay.
+pub(super) struct Outlet(Arc<Mutex<Shared>>);
+
+/// Starts the pump. `first` is what was read behind the head.
+pub(super) fn start(lease: Lease, reading: Reading, first: Bytes, buffering: Buffering) -> Outlet {
+    let mut shared = Shared::default();
+    if !first.is_empty() {
+        shared.queued = first.len();
+        shared.queue.push_back(first);
+    }
+    let shared = Arc::new(Mutex::new(shared));
+    let pump = Pump {
+        lease,
+        reading,
+        buffering,
+        shared: Arc::clone(&shared),
+        spool: None,
+    };
+    // Ends with the exchange: at its end, its worker's death or its client's leave, whichever comes first.
+    tokio::spawn(pump.run());
+    Outlet(shared)
+}
+
+impl Body for Outlet {
+    type Data = Bytes;
+    type Error = DispatchError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, DispatchError>>> {
+        let mut shared = lock(&self.0);
+        if let Some(bytes) = shared.queue.pop_front() {
+            shared.queued -= bytes.len();
+            if let Some(pump) = shared.pump.take() {
+                pump.wake();
+            }
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        if let Some(failure) = shared.failure.take() {
+            return Poll::Ready(Some(Err(failure)));
+        }
+        if shared.ended {
+            return Poll::Ready(None);
+        }
+        shared.outlet = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let shared = lock(&self.0);
+        shared.ended && shared.queue.is_empty() && shared.failure.is_none()
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let mut shared = lock(&self.0);
+        shared.closed = true;
+        shared.queue.clear();
+        if let Some(pump) = shared.pump.take() {
+            pump.wake();
+        }
+    }
+}
+
+/// A file between the lane and memory.
+#[derive(Debug)]
+struct Spool {
+    file: File,
+    written: u64,
+    read: u64,
+}
+
+struct Pump {
+    lease: Lease,
+    reading: Reading,
+    buffering: Buffering,
+    shared: Arc<Mutex<Shared>>,
+    spool: Option<Spool>,
+}
+
+/// What the pump does next.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Spool file → memory.
+    Refill,
+    /// Lane → memory.
+    Forward,
+    /// Lane → spool file.
+    Spill,
+    /// All has been handed on.
+    End,
+    /// The client has gone.
+    Closed,
+}
+
+impl Pump {
+    async fn run(mut self) {
+        let failure = self.pump().await.err();
+        if let Some(failure) = &failure {
+            warn!(request = %self.lease.request(), worker = self.reading.worker.0, error = %failure, "response cut short");
+        }
+        let mut shared = lock(&self.shared);
+        shared.failure = failure;
+        shared.ended = true;
+        if let Some(outlet) = shared.outlet.take() {
+            outlet.wake();
+        }
+    }
+
+    async fn pump(&mut self) -> Result<(), DispatchError> {
+        loop {
+            match poll_fn(|cx| self.poll_step(cx)).await? {
+                Step::Refill => self.refill().await?,
+                Step::Forward => {
+                    let mut bytes = Vec::new();
+                    self.lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
+                    self.hand_on(bytes);
+                }
+                Step::Spill => self.spill().await?,
+                Step::End | Step::Closed => return Ok(()),
+            }
+        }
+    }
+
+    fn poll_step(&self, cx: &Context<'_>) -> Poll<Result<Step, DispatchError>> {
+        // Both wakers first, so that what comes in while we look wakes again.
+        self.lease.wake_me(cx);
+        let mut shared = lock(&self.shared);
+        shared.pump = Some(cx.waker().clone());
+        let (closed, queued) = (shared.closed, shared.queued);
+        drop(shared);
+        if closed {
+            return Poll::Ready(Ok(Step::Closed));
+        }
+        let spooled = self.spool.as_ref().map_or(0, |spool| spool.written - spool.read);
+        if spooled > 0 && queued < self.buffering.memory / 2 {
+            return Poll::Ready(Ok(Step::Refill));
+        }
+        // Progress before the bytes: what `Done` promises is then there to be read.
+        let progress = self.lease.progress()?;
+        if self.lease.waiting(&self.reading)? > 0 {
+            if spooled == 0 && queued < self.buffering.memory {
+                return Poll::Ready(Ok(Step::Forward));
+            }
+            if self.spool.as_ref().map_or(0, |spool| spool.written) < self.buffering.spool {
+                return Poll::Ready(Ok(Step::Spill));
+            }
+            return Poll::Pending;
+        }
+        match progress {
+            _ if spooled > 0 => Poll::Pending,
+            Progress::Running => Poll::Pending,
+            Progress::Done => Poll::Ready(Ok(Step::End)),
+            Progress::Dead => Poll::Ready(Err(DispatchError::WorkerDied {
+                worker: self.reading.worker.0,
+            })),
+        }
+    }
+
+    fn hand_on(&self, bytes: Vec<u8>) {
+        let mut shared = lock(&self.shared);
+        shared.queued += bytes.len();
+        shared.queue.push_back(Bytes::from(bytes));
+        if let Some(outlet) = shared.outlet.take() {
+            outlet.wake();
+        }
+    }
+
+    async fn spill(&mut self) -> Result<(), DispatchError> {
+        let mut bytes = Vec::new();
+        self.lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
+        let spool = match &mut self.spool {
+            Some(spool) => spool,
+            None => self.spool.insert(Spool::create(&self.buffering.folder).await?),
+        };
+        spool.append(&bytes).await?;
+        Ok(())
+    }
+
+    async fn refill(&mut self) -> Result<(), DispatchError> {
+        let Some(spool) = &mut self.spool else {
+            return Ok(());
+        };
+        let bytes = spool.take(LANE_BYTES * 4).await?;
+        self.hand_on(bytes);
+        Ok(())
+    }
+}
+
+impl Spool {
+    async fn create(folder: &Path) -> std::io::Result<Self> {
+        let folder = folder.to_path_buf();
+        let file = tokio::task::spawn_blocking(move || unnamed_file(&folder))
+            .await
+            .map_err(std::io::Error::other)??;
+        Ok(Self {
+            file: File::from_std(file),
+            written: 0,
+            read: 0,
+        })
+    }
+
+    async fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.file.seek(SeekFrom::Start(self.written)).await?;
+        self.file.write_all(bytes).await?;
+        self.file.flush().await?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Up to `limit` bytes; the file starts anew once all of it has been taken.
+    async fn take(&mut self, limit: usize) -> std::io::Result<Vec<u8>> {
+        let count = usize::try_from(self.written - self.read)
+            .unwrap_or(limit)
+            .min(limit);
+        let mut bytes = vec![0; count];
+        self.file.seek(SeekFrom::Start(self.read)).await?;
+        self.file.read_exact(&mut bytes).await?;
+        self.read += count as u64;
+        if self.read == self.written {
+            self.file.set_len(0).await?;
+            (self.read, self.written) = (0, 0);
+        }
+        Ok(bytes)
+    }
+}
+
+/// A file without a name: gone with its last descriptor.
+fn unnamed_file(folder: &Path) -> std::io::Result<std::fs::File> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
