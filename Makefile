@@ -1,0 +1,58 @@
+# `make` lists the targets.
+
+CARGO      ?= cargo
+PHP        ?= php8.2
+PHP_CONFIG ?= php-config8.2
+TARGET     := $(or $(CARGO_TARGET_DIR),target)
+export PHP_CONFIG
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check unit ipc it phpt php bench
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+build: packages-build ## build target/release/hearth and target/release/hearth-worker
+	$(CARGO) build --release --locked --bin hearth --bin hearth-worker
+
+demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
+	@dev/packages apps/symfony/packages.txt
+	@$(TARGET)/release/hearth serve apps/symfony --listen 127.0.0.1:8080
+
+test: packages-test check unit ipc it phpt php ## everything: lints, unit, ipc, integration, phpt, PHPUnit
+
+check: packages-test ## format, lints, layering, generated files
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	phpcs -q --standard=php/phpcs.xml
+
+unit: packages-build ## unit tests of the server and the layering test
+	$(CARGO) test --locked -p hearth --lib --bins --test layers
+
+ipc: ## the shared-memory protocol: properties, processes, loom models
+	$(CARGO) test --locked -p ipc
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p ipc --release --test loom --target-dir $(TARGET)/loom
+
+it: packages-test ## integration tests: real binaries, real PHP
+	$(CARGO) build --locked --bin hearth --bin hearth-worker
+	$(CARGO) test --locked -p hearth-worker
+	$(CARGO) test --locked -p hearth --test it
+
+phpt: packages-build ## the SAPI, by PHP's own run-tests.php
+	$(CARGO) build --locked --bin hearth-worker
+	crates/worker/tests/phpt/run.sh $(TARGET)/debug/hearth-worker
+
+php: packages-test ## the PHP package
+	phpunit -c php
+
+bench: build ## compare with nginx + php-fpm, php -S and bare hyper
+	@dev/packages bench/packages.txt apps/symfony/packages.txt
+	$(CARGO) build --release --locked --example bare_hyper
+	python3 bench/run.py $(if $(SCENARIO),--scenario $(SCENARIO)) $(BENCH_FLAGS)
+
+.PHONY: packages-build packages-test
+packages-build:
+	@dev/packages dev/build.packages
+
+packages-test:
+	@dev/packages dev/build.packages dev/test.packages apps/symfony/packages.txt
