@@ -66,7 +66,10 @@ typedef struct sapi_host {
 	bool   (*send_headers)(void *ctx, int status, sapi_str reason, const sapi_str *lines, size_t count);
 	/* Next bytes of the request body; 0 at its end. */
 	size_t (*read_body)(void *ctx, char *buffer, size_t capacity);
-	/* The response is complete; the script goes on (fastcgi_finish_request()). */
+	/*
+	 * The response is complete; the script goes on (fastcgi_finish_request(), or a worker script after its handler) or PHP tidies up. Called once per request,
+	 * except when PHP could not even start it.
+	 */
 	void   (*finish)(void *ctx);
 	/* True once the client has gone (connection_aborted()). */
 	bool   (*aborted)(void *ctx);
@@ -104,6 +107,6 @@ void       sapi_after_fork(void);
 /* "8.2.36", for the log and for `hearth check`. */
 const char *sapi_php_version(void);
 /* Zygote or worker, last. */
-void       sapi_shutdown(void);
+void       sapi_stop(void);
 
 #endif

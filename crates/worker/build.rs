@@ -1,0 +1,94 @@
+//! Builds the C side (`sapi/`) against the PHP that `php-config` names, and links that PHP's library.
+//!
+//! `PHP_CONFIG` chooses the `php-config`; without it `php-config8.2` is tried, then `php-config`.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+const SOURCES: &[&str] = &["sapi.c", "request.c", "variables.c", "functions.c", "switch.S"];
+const HEADERS: &[&str] = &["sapi.h", "context.h", "compat.h", "functions_arginfo.h"];
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=PHP_CONFIG");
+    let php = PhpConfig::find();
+    let version = php.ask("--version");
+    let includes = php.ask("--includes");
+
+    let mut build = cc::Build::new();
+    build
+        .std("gnu11")
+        .pic(true)
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true);
+    build.define("_GNU_SOURCE", None).flag("-Wno-unused-parameter");
+    for include in includes.split_whitespace() {
+        build.flag(include);
+    }
+    if has_field(&includes, "executor_globals", "delayed_oom") {
+        build.define("HEARTH_HAVE_DELAYED_OOM", None);
+    }
+    for source in SOURCES {
+        build.file(Path::new("sapi").join(source));
+    }
+    for file in SOURCES.iter().chain(HEADERS) {
+        println!("cargo::rerun-if-changed=sapi/{file}");
+    }
+    build.compile("hearth_sapi");
+
+    println!("cargo::rustc-link-arg-bins=-l:{}", library(&version));
+    // Nothing may be bound lazily once a worker's memory is an image of the zygote's.
+    println!("cargo::rustc-link-arg-bins=-Wl,-z,now");
+}
+
+/// `8.2.36` => `libphp8.2.so`, as Debian names the embeddable library.
+fn library(version: &str) -> String {
+    let mut numbers = version.split('.');
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) => format!("libphp{major}.{minor}.so"),
+        _ => panic!("php-config answers {version:?} to --version; a number such as 8.2.36 is needed"),
+    }
+}
+
+/// The layout of some globals changed inside a minor version, so the headers are asked rather than the version.
+fn has_field(includes: &str, structure: &str, field: &str) -> bool {
+    includes
+        .split_whitespace()
+        .filter_map(|flag| flag.strip_prefix("-I"))
+        .any(|folder| {
+            std::fs::read_to_string(Path::new(folder).join("zend_globals.h"))
+                .is_ok_and(|text| text.contains(structure) && text.contains(field))
+        })
+}
+
+struct PhpConfig(String);
+
+impl PhpConfig {
+    fn find() -> Self {
+        let named = env::var("PHP_CONFIG").ok();
+        let names = named.map_or_else(
+            || vec!["php-config8.2".into(), "php-config".into()],
+            |name| vec![name],
+        );
+        names.iter().find(|name| run(name, "--version").is_some()).map_or_else(
+            || panic!("none of {names:?} can be run: install PHP's development files (Debian: php8.2-dev) or set PHP_CONFIG"),
+            |name| Self(name.clone()),
+        )
+    }
+
+    fn ask(&self, option: &str) -> String {
+        run(&self.0, option).unwrap_or_else(|| panic!("{} {option} failed", self.0))
+    }
+}
+
+fn run(program: &str, option: &str) -> Option<String> {
+    let output = Command::new(program)
+        .arg(option)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout)
+        .ok()
+        .map(|text| text.trim().to_owned())
+}

@@ -1,0 +1,71 @@
+/*
+ * Everything that differs between the PHP versions we build for (8.2 to 8.5).
+ * No other file tests PHP_VERSION_ID.
+ *
+ * Runs in: zygote | worker.
+ */
+#ifndef HEARTH_COMPAT_H
+#define HEARTH_COMPAT_H
+
+#include <stdint.h>
+
+#include <main/php.h>
+#include <main/php_main.h>
+#include <main/php_version.h>
+#if PHP_VERSION_ID >= 80300
+# include <Zend/zend_call_stack.h>
+#endif
+#include <ext/random/php_random.h>
+
+#if PHP_VERSION_ID < 80200
+# error "PHP 8.2 or newer is needed"
+#endif
+
+/* A forked process takes over: its own pid in the allocator and in the timers. */
+static inline void compat_child_init(void)
+{
+#if PHP_VERSION_ID >= 80300
+	php_child_init();
+#endif
+}
+
+/* Tells the engine the bounds of the stack that the script runs on; needed since zend.max_allowed_stack_size exists. */
+static inline void compat_set_stack(void *low, size_t size)
+{
+#if PHP_VERSION_ID >= 80300
+# ifdef ZEND_CHECK_STACK_LIMIT
+	EG(call_stack).base = (char *) low + size;
+	EG(call_stack).max_size = size;
+	if (EG(max_allowed_stack_size) == ZEND_MAX_ALLOWED_STACK_SIZE_UNCHECKED) {
+		EG(stack_base) = (void *) 0;
+		EG(stack_limit) = (void *) 0;
+	} else {
+		EG(stack_base) = EG(call_stack).base;
+		EG(stack_limit) = zend_call_stack_limit(EG(call_stack).base, size, EG(reserved_stack_size));
+	}
+# endif
+#endif
+}
+
+/* A memory-limit error may leave a flag that silences shutdown functions and destructors (8.4.27 and later, all 8.5). */
+static inline void compat_clear_delayed_oom(void)
+{
+#ifdef HEARTH_HAVE_DELAYED_OOM
+	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
+#endif
+}
+
+/* Where session_start() was called, which 8.3 keeps for its error message. */
+#if PHP_VERSION_ID >= 80300
+# define compat_forget_session_start() do { \
+		if (PS(session_started_filename)) { \
+			zend_string_release(PS(session_started_filename)); \
+			PS(session_started_filename) = NULL; \
+			PS(session_started_lineno) = 0; \
+		} \
+	} while (0)
+#else
+# define compat_forget_session_start() do { } while (0)
+#endif
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * What the C files of the SAPI share: the one context, and the calls between
+ * them. Nobody outside of this folder includes it.
+ *
+ * Runs in: zygote | worker. One thread.
+ */
+#ifndef HEARTH_CONTEXT_H
+#define HEARTH_CONTEXT_H
+
+#include "compat.h"
+#include "sapi.h"
+
+#include <Zend/zend_API.h>
+#include <main/SAPI.h>
+#include <main/php.h>
+#include <main/php_globals.h>
+#include <main/php_main.h>
+#include <main/php_output.h>
+#include <main/php_variables.h>
+
+/*
+ * The script's stack. PHP itself needs little, its extensions (PCRE without
+ * JIT, recursive C callbacks) may need as much as the 8 MiB of a main thread.
+ * Untouched pages cost nothing.
+ */
+#define PHP_STACK_SIZE ((size_t) 16 << 20)
+
+/* Where the PHP side stands. */
+typedef enum hearth_phase {
+	PHASE_IDLE = 0,   /* no script */
+	PHASE_BOOT,       /* a worker script before its first hearth_handle_request() */
+	PHASE_BETWEEN,    /* a worker script between two requests, or waiting */
+	PHASE_REQUEST,    /* a request, classic or resident */
+	PHASE_DRAIN       /* hearth_handle_request() has returned false */
+} hearth_phase;
+
+/* What the coroutine is to do when the host switches to it anew. */
+typedef enum hearth_task {
+	TASK_NONE = 0,
+	TASK_WORKER,
+	TASK_CLASSIC
+} hearth_task;
+
+/*
+ * Everything of ours that lives longer than a call. It sits in the .bss of the
+ * executable and owns no memory except the coroutine's stack and the two
+ * tables made at boot.
+ */
+typedef struct hearth_context {
+	const sapi_host    *host;
+	/* The request being served, and the host's word for it; NULL outside of a request. */
+	const sapi_request *request;
+	void               *exchange;
+	hearth_phase        phase;
+	bool                resident;         /* the script is a worker script */
+	bool                finished;         /* the response is complete, the script goes on */
+	bool                headers_sent;     /* the final head went to the host */
+	bool                fatal;            /* an error that ends the script was raised */
+	bool                uncaught;         /* an exception reached the top */
+	bool                running;          /* a worker script is under way */
+	sapi_end            ended;
+	/* Coroutine. */
+	void               *php_stack;        /* lowest usable address */
+	void               *php_sp;
+	void               *host_sp;
+	hearth_task         task;
+	sapi_state          state;
+	const char         *script;
+	int                 exit_status;
+	/* What the boot left, to be kept through the requests. */
+	HashTable          *boot_shutdown_functions;
+	size_t              boot_ticks;
+	bool                boot_ignore_user_abort;
+	bool                register_argc_argv;
+	/* Made once, in process memory. */
+	HashTable           names;            /* CGI name => interned string */
+	zend_array         *environment;      /* environment at boot, as $_SERVER shows it */
+	void               *filter_globals;   /* zend_filter_globals, see variables.c */
+	unsigned int      (*filter)(int arg, const char *var, char **val, size_t val_len, size_t *new_val_len);
+} hearth_context;
+
+extern hearth_context hearth __attribute__((visibility("hidden")));
+
+#pragma GCC visibility push(hidden)
+
+/* sapi.c */
+/* Gives the host its turn; returns when the host switches back. */
+void hearth_yield(sapi_state state);
+void hearth_log(int level, const char *message, size_t len);
+int hearth_send_headers(sapi_headers_struct *headers);
+
+/* request.c */
+/* Runs hearth.script as a worker script, to its very end. */
+void hearth_run_worker(void);
+/* Runs hearth.request as php-fpm does. */
+void hearth_run_classic(void);
+/* Waits for a request and has `fci` handle it; false once there are no more. */
+bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
+
+/* variables.c */
+void hearth_variables_startup(void);
+void hearth_variables_shutdown(void);
+void hearth_register_variables(zval *track_vars_array);
+char *hearth_getenv(const char *name, size_t name_len);
+char *hearth_read_cookies(void);
+/* Value of a parameter of the request, or NULL. */
+const sapi_str *hearth_param(const char *name, size_t name_len);
+/* Fills $_GET, $_POST, … of a resident request. */
+void hearth_import_superglobals(void);
+
+/* functions.c */
+extern zend_module_entry hearth_module_entry;
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,35 @@
+<?php
+
+/** @generate-function-entries */
+
+/**
+ * Waits for the next request and has $handler serve it. False once the worker is to end.
+ *
+ * @throws RuntimeException outside of a worker script, or from within $handler
+ */
+function hearth_handle_request(callable $handler): bool {}
+
+/** @alias hearth_handle_request */
+function frankenphp_handle_request(callable $handler): bool {}
+
+/** Completes the response; the script goes on. False if it was complete already. */
+function fastcgi_finish_request(): bool {}
+
+/** @alias fastcgi_finish_request */
+function frankenphp_finish_request(): bool {}
+
+/** Sends the headers: an interim response for a status from 100 to 199, else the final head. */
+function headers_send(int $status = 200): int {}
+
+function getallheaders(): array {}
+
+/** @alias getallheaders */
+function apache_request_headers(): array {}
+
+/** @alias getallheaders */
+function frankenphp_request_headers(): array {}
+
+function apache_response_headers(): array {}
+
+/** @alias apache_response_headers */
+function frankenphp_response_headers(): array {}

@@ -1,0 +1,554 @@
+/*
+ * What happens in a request: begin and end of a resident one, each one list in
+ * one function, and the classic one, which is PHP's own.
+ *
+ * A resident request leaves alone what belongs to the script: globals,
+ * statics, objects, ini settings, handlers, the environment. It resets what
+ * belongs to the request: output, headers, superglobals, input, session,
+ * shutdown functions, last error, random seeds, limits.
+ *
+ * Runs in: worker (and zygote, for the boot of a worker script). Called by:
+ * sapi.c and functions.c.
+ */
+#include "context.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <Zend/zend_exceptions.h>
+#include <Zend/zend_list.h>
+#include <ext/random/php_random.h>
+#include <ext/standard/basic_functions.h>
+#include <ext/standard/php_filestat.h>
+#include <main/php_ini.h>
+#ifdef HAVE_PHP_SESSION
+# include <ext/session/php_session.h>
+#endif
+
+/* {{{ Parts of both lists */
+
+static void fill_request_info(void)
+{
+	const sapi_request *request = hearth.request;
+	const sapi_str *script_name = hearth_param(ZEND_STRL("SCRIPT_NAME"));
+
+	memset(&SG(request_info), 0, sizeof(SG(request_info)));
+	SG(server_context) = &hearth;
+	SG(sapi_headers).http_response_code = 200;
+	if (!request) {
+		return;
+	}
+	SG(request_info).request_method = request->method.bytes;
+	SG(request_info).query_string = (char *) request->query.bytes;
+	/* php-fpm has the script's URL here, not the whole of it. */
+	SG(request_info).request_uri = script_name ? (char *) script_name->bytes : NULL;
+	SG(request_info).path_translated = (char *) request->script.bytes;
+	SG(request_info).content_type = request->content_type.bytes ? request->content_type.bytes : "";
+	SG(request_info).content_length = request->content_length > 0 ? request->content_length : 0;
+	SG(request_info).proto_num = (int) request->proto_num;
+	php_handle_auth_data(request->authorization.bytes);
+}
+
+/* The host's strings are valid until sapi_serve() returns: keep no pointer to them. */
+static void forget_request_info(void)
+{
+	SG(request_info).request_method = NULL;
+	SG(request_info).query_string = NULL;
+	SG(request_info).request_uri = NULL;
+	SG(request_info).path_translated = NULL;
+	SG(request_info).content_type = NULL;
+	SG(request_info).cookie_data = NULL;
+}
+
+/* As main/main.c clear_last_error() (8.2). */
+static void clear_last_error(void)
+{
+	if (PG(last_error_message)) {
+		zend_string_release(PG(last_error_message));
+		PG(last_error_message) = NULL;
+	}
+	if (PG(last_error_file)) {
+		zend_string_release(PG(last_error_file));
+		PG(last_error_file) = NULL;
+	}
+	PG(last_error_type) = 0;
+	PG(last_error_lineno) = 0;
+}
+
+/* As in main/main.c php_request_startup() (8.2). */
+static void start_output(void)
+{
+	if (PG(output_handler) && PG(output_handler)[0]) {
+		zval handler;
+
+		ZVAL_STRING(&handler, PG(output_handler));
+		php_output_start_user(&handler, 0, PHP_OUTPUT_HANDLER_STDFLAGS);
+		zval_ptr_dtor(&handler);
+	} else if (PG(output_buffering)) {
+		php_output_start_user(NULL, PG(output_buffering) > 1 ? PG(output_buffering) : 0, PHP_OUTPUT_HANDLER_STDFLAGS);
+	} else if (PG(implicit_flush)) {
+		php_output_set_implicit_flush(1);
+	}
+}
+
+static void add_powered_by(void)
+{
+	sapi_header_line line = {0};
+	char *text;
+
+	line.line_len = spprintf(&text, 0, "X-Powered-By: PHP/%s", sapi_php_version());
+	line.line = text;
+	sapi_header_op(SAPI_HEADER_REPLACE, &line);
+	efree(text);
+}
+
+/* What ignore_user_abort() was at the end of the boot; through the ini entry, so that ini_get() agrees. */
+static void restore_ignore_user_abort(void)
+{
+	zend_string *name = zend_string_init(ZEND_STRL("ignore_user_abort"), 0);
+
+	zend_alter_ini_entry_chars(name, hearth.boot_ignore_user_abort ? "1" : "0", 1, PHP_INI_USER, PHP_INI_STAGE_RUNTIME);
+	zend_string_release(name);
+}
+
+static void call_module(const char *name, size_t name_len, bool startup)
+{
+	zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, name, name_len);
+
+	if (module && startup && module->request_startup_func) {
+		module->request_startup_func(module->type, module->module_number);
+	}
+	if (module && !startup && module->request_shutdown_func) {
+		module->request_shutdown_func(module->type, module->module_number);
+	}
+}
+
+static void begin_session(void)
+{
+#ifdef HAVE_PHP_SESSION
+	if (PS(auto_start) && PS(session_status) == php_session_none) {
+		php_session_start();
+	}
+#else
+	call_module(ZEND_STRL("session"), true);
+#endif
+}
+
+/*
+ * As ext/session/session.c RSHUTDOWN and RINIT (8.2), but the save handler, a user's too, stays: it is the
+ * application's, set once while it booted.
+ */
+static void end_session(void)
+{
+#ifdef HAVE_PHP_SESSION
+	if (PS(session_status) == php_session_active) {
+		zend_try {
+			php_session_flush(1);
+		} zend_end_try();
+	}
+	zval_ptr_dtor(&PS(http_session_vars));
+	ZVAL_UNDEF(&PS(http_session_vars));
+	if (PS(mod) && (PS(mod_data) || PS(mod_user_implemented))) {
+		zend_try {
+			PS(mod)->s_close(&PS(mod_data));
+		} zend_end_try();
+	}
+	if (PS(id)) {
+		zend_string_release_ex(PS(id), 0);
+		PS(id) = NULL;
+	}
+	if (PS(session_vars)) {
+		zend_string_release_ex(PS(session_vars), 0);
+		PS(session_vars) = NULL;
+	}
+	compat_forget_session_start();
+	if (PS(session_status) != php_session_disabled) {
+		PS(session_status) = php_session_none;
+	}
+	PS(in_save_handler) = 0;
+	PS(set_handler) = 0;
+	PS(mod_data) = NULL;
+	PS(mod_user_is_open) = 0;
+	PS(define_sid) = 1;
+#else
+	call_module(ZEND_STRL("session"), false);
+#endif
+}
+
+/*
+ * php://input of a request ends with it. The streams opened on it share one body and do not own it, so they are
+ * closed first; a script that kept one finds it closed.
+ */
+static void close_input(void)
+{
+	php_stream *body = SG(request_info).request_body;
+	zend_resource *resource;
+
+	SG(post_read) = 1;
+	if (!body) {
+		return;
+	}
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+		if (resource->type == php_file_le_stream()) {
+			php_stream *stream = resource->ptr;
+
+			if (stream != body && strcmp(stream->ops->label, "Input") == 0) {
+				zend_list_close(resource);
+			}
+		}
+	} ZEND_HASH_FOREACH_END();
+	SG(request_info).request_body = NULL;
+	php_stream_free(body, PHP_STREAM_FREE_CLOSE);
+}
+
+/* Drops what this request registered with register_tick_function(). */
+static void forget_ticks(void)
+{
+	zend_llist *ticks = BG(user_tick_functions);
+
+	while (ticks && zend_llist_count(ticks) > hearth.boot_ticks) {
+		zend_llist_remove_tail(ticks);
+	}
+}
+
+/*
+ * What zend_execute_scripts() does with an exception nobody caught (php-src Zend/zend.c, 8.2). The handler stays
+ * set, even if it ends in exit().
+ */
+static void end_exception(void)
+{
+	zval handler;
+	int depth = zend_stack_count(&EG(user_exception_handlers));
+
+	if (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception))) {
+		zend_clear_exception();
+		return;
+	}
+	ZVAL_COPY_VALUE(&handler, &EG(user_exception_handler));
+	zend_try {
+		if (Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+			zend_user_exception_handler();
+		}
+		if (EG(exception)) {
+			zend_exception_error(EG(exception), E_ERROR);
+		}
+	} zend_catch {
+		if (Z_TYPE(EG(user_exception_handler)) == IS_UNDEF) {
+			while (zend_stack_count(&EG(user_exception_handlers)) > depth) {
+				zend_stack_del_top(&EG(user_exception_handlers));
+			}
+			ZVAL_COPY_VALUE(&EG(user_exception_handler), &handler);
+		}
+	} zend_end_try();
+}
+/* }}} */
+
+/* {{{ A resident request */
+
+/*
+ * The list at the beginning. Order as in main/main.c php_request_startup() (8.2). May bail out.
+ */
+static void request_begin(void)
+{
+	zval error_handler;
+
+	hearth.finished = false;
+	hearth.headers_sent = false;
+	hearth.fatal = false;
+	hearth.uncaught = false;
+	hearth.phase = PHASE_REQUEST;
+	/* Shutdown functions registered from here on are the request's. */
+	hearth.boot_shutdown_functions = BG(user_shutdown_function_names);
+	BG(user_shutdown_function_names) = NULL;
+	/* No handler of the application sees what goes wrong before its handler runs: php-fpm has none yet either. */
+	ZVAL_COPY_VALUE(&error_handler, &EG(user_error_handler));
+	ZVAL_UNDEF(&EG(user_error_handler));
+
+	fill_request_info();
+	clear_last_error();
+	EG(exit_status) = 0;
+	PG(in_error_log) = 0;
+	PG(during_request_startup) = 1;
+	php_output_activate();
+	PG(header_is_being_sent) = 0;
+	PG(connection_status) = PHP_CONNECTION_NORMAL;
+	if (PG(ignore_user_abort) != hearth.boot_ignore_user_abort) {
+		restore_ignore_user_abort();
+	}
+	sapi_activate();
+	if (EG(timeout_seconds) > 0) {
+		zend_set_timeout(EG(timeout_seconds), 0);
+	}
+	if (PG(expose_php)) {
+		add_powered_by();
+	}
+	start_output();
+	RANDOM_G(mt19937_seeded) = false;
+	php_clear_stat_cache(0, NULL, 0);
+	zend_memory_reset_peak_usage();
+	hearth_import_superglobals();
+	call_module(ZEND_STRL("filter"), true);
+	begin_session();
+	SG(sapi_started) = 1;
+
+	PG(during_request_startup) = 0;
+	ZVAL_COPY_VALUE(&EG(user_error_handler), &error_handler);
+}
+
+/*
+ * The list at the end. Order as in main/main.c php_request_shutdown() (8.2), without what ends the script. Each
+ * step stands alone, so that one that fails does not keep the next from running. False: an error was fatal, the
+ * script must end.
+ */
+static bool request_end(void)
+{
+	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
+	/* With no frame an exception in a shutdown function is reported, instead of left for a caller. */
+	EG(current_execute_data) = NULL;
+	if (EG(exception)) {
+		end_exception();
+	}
+	if (!hearth.fatal) {
+		php_call_shutdown_functions();
+		php_free_shutdown_functions();
+	}
+	if (hearth.fatal) {
+		return false;
+	}
+	compat_clear_delayed_oom();
+	zend_try {
+		php_output_end_all();
+	} zend_end_try();
+	end_session();
+	zend_try {
+		call_module(ZEND_STRL("filter"), false);
+	} zend_end_try();
+	zend_try {
+		php_output_deactivate();
+	} zend_end_try();
+	zend_try {
+		close_input();
+	} zend_end_try();
+	zend_try {
+		sapi_deactivate();
+	} zend_end_try();
+	forget_request_info();
+	forget_ticks();
+	zend_set_memory_limit(PG(memory_limit));
+	BG(user_shutdown_function_names) = hearth.boot_shutdown_functions;
+	CG(unclean_shutdown) = 0;
+	hearth.uncaught = false;
+	EG(flags) &= ~EG_FLAGS_IN_SHUTDOWN;
+	return !hearth.fatal;
+}
+
+/*
+ * The request ends the script, as a fatal error does under php-fpm: php_request_shutdown() at the end of
+ * hearth_run_worker() completes the response. All shutdown functions run then, in the order of registration.
+ */
+static ZEND_COLD ZEND_NORETURN void abandon(void)
+{
+	HashTable *boot = hearth.boot_shutdown_functions;
+	HashTable *request = BG(user_shutdown_function_names);
+
+	hearth.fatal = true;
+	if (boot && request && boot != request) {
+		void *entry;
+
+		BG(user_shutdown_function_names) = boot;
+		zend_try {
+			ZEND_HASH_FOREACH_PTR(request, entry) {
+				zend_hash_next_index_insert_ptr(boot, entry);
+			} ZEND_HASH_FOREACH_END();
+		} zend_end_try();
+		request->pDestructor = NULL;
+		zend_hash_destroy(request);
+		FREE_HASHTABLE(request);
+	} else if (boot) {
+		BG(user_shutdown_function_names) = boot;
+	}
+	zend_bailout();
+}
+
+static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+{
+	zend_execute_data *frame = EG(current_execute_data);
+	volatile bool bailed_out = false;
+	zval result;
+
+	ZVAL_UNDEF(&result);
+	fci->retval = &result;
+	zend_try {
+		request_begin();
+		zend_call_function(fci, fcc);
+		zval_ptr_dtor(&result);
+	} zend_catch {
+		bailed_out = true;
+	} zend_end_try();
+	if (bailed_out || !request_end()) {
+		abandon();
+	}
+	EG(current_execute_data) = frame;
+	hearth.phase = PHASE_BETWEEN;
+}
+
+/* The boot ran in a request of its own, as far as PHP is concerned; it ends here. */
+static void end_boot(void)
+{
+	php_output_end_all();
+	end_session();
+	call_module(ZEND_STRL("filter"), false);
+	php_output_deactivate();
+	close_input();
+	sapi_deactivate();
+	zend_unset_timeout();
+	PG(register_argc_argv) = hearth.register_argc_argv;
+	hearth.boot_ignore_user_abort = PG(ignore_user_abort);
+	hearth.boot_ticks = BG(user_tick_functions) ? zend_llist_count(BG(user_tick_functions)) : 0;
+}
+
+/* What the script still does is no request: its output is logged, its headers go nowhere. */
+static void begin_drain(void)
+{
+	hearth.phase = PHASE_DRAIN;
+	php_output_activate();
+	fill_request_info();
+	sapi_activate();
+	SG(request_info).no_headers = 1;
+	SG(post_read) = 1;
+}
+
+bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+{
+	if (hearth.phase == PHASE_DRAIN) {
+		return false;
+	}
+	if (hearth.phase == PHASE_BOOT) {
+		end_boot();
+	}
+	hearth.phase = PHASE_BETWEEN;
+	hearth_yield(SAPI_WAITING);
+	if (!hearth.request) {
+		begin_drain();
+		return false;
+	}
+	serve(fci, fcc);
+	return true;
+}
+
+static sapi_end why_ended(bool returned)
+{
+	if (hearth.fatal) {
+		return SAPI_END_FATAL;
+	}
+	if (hearth.uncaught) {
+		return SAPI_END_EXCEPTION;
+	}
+	/* zend_execute_scripts() answers "failure" for exit() too. */
+	return returned ? SAPI_END_RETURNED : SAPI_END_EXIT;
+}
+
+void hearth_run_worker(void)
+{
+	/* Process memory: the host's string ends with sapi_start(). */
+	char *script = pestrdup(hearth.script, 1);
+	char *argv[] = { script, NULL };
+	zend_file_handle file;
+
+	hearth.script = script;
+	hearth.resident = true;
+	hearth.running = true;
+	hearth.fatal = false;
+	hearth.uncaught = false;
+	hearth.ended = SAPI_END_NONE;
+	hearth.phase = PHASE_BOOT;
+	hearth.register_argc_argv = PG(register_argc_argv);
+	PG(register_argc_argv) = 1;
+	fill_request_info();
+	SG(request_info).path_translated = script;
+	SG(request_info).argc = 1;
+	SG(request_info).argv = argv;
+	if (php_request_startup() == FAILURE) {
+		hearth.ended = SAPI_END_FATAL;
+	} else {
+		compat_set_stack(hearth.php_stack, PHP_STACK_SIZE);
+		SG(request_info).no_headers = 1;
+		zend_stream_init_filename(&file, script);
+		file.primary_script = 1;
+		hearth.ended = why_ended(php_execute_script(&file));
+		zend_destroy_file_handle(&file);
+	}
+	php_request_shutdown(NULL);
+	forget_request_info();
+	PG(register_argc_argv) = hearth.register_argc_argv;
+	hearth.phase = PHASE_IDLE;
+	hearth.running = false;
+	hearth.script = NULL;
+	pefree(script, 1);
+}
+/* }}} */
+
+/* {{{ A classic request */
+
+static void refuse(int status, const char *body, size_t len)
+{
+	zend_try {
+		SG(sapi_headers).http_response_code = status;
+		php_output_write(body, len);
+	} zend_end_try();
+}
+
+/*
+ * Whether the script is there, with php-fpm's answers if not (sapi/fpm/fpm/fpm_main.c main(), 8.2). PHP opens the
+ * file itself, and only if OPcache does not have it.
+ */
+static bool check_script(const char *script)
+{
+	char *message;
+	size_t len;
+	struct stat about;
+
+	if (stat(script, &about) != 0 && errno != EACCES) {
+		hearth_log(LOG_ERR, ZEND_STRL("Primary script unknown"));
+		refuse(404, ZEND_STRL("File not found.\n"));
+		return false;
+	}
+	if (access(script, R_OK) == 0) {
+		return true;
+	}
+	len = spprintf(&message, 0, "Unable to open primary script: %s (%s)", script, strerror(errno));
+	hearth_log(LOG_ERR, message, len);
+	efree(message);
+	refuse(403, ZEND_STRL("Access denied.\n"));
+	return false;
+}
+
+void hearth_run_classic(void)
+{
+	hearth.resident = false;
+	hearth.finished = false;
+	hearth.headers_sent = false;
+	hearth.fatal = false;
+	hearth.phase = PHASE_REQUEST;
+	hearth.script = NULL;
+	fill_request_info();
+	if (php_request_startup() == SUCCESS) {
+		compat_set_stack(hearth.php_stack, PHP_STACK_SIZE);
+		EG(exit_status) = 0;
+		if (check_script(hearth.request->script.bytes)) {
+			zend_file_handle file;
+
+			zend_stream_init_filename(&file, hearth.request->script.bytes);
+			file.primary_script = 1;
+			php_execute_script(&file);
+			zend_destroy_file_handle(&file);
+		}
+	}
+	hearth.exit_status = EG(exit_status);
+	php_request_shutdown(NULL);
+	forget_request_info();
+	hearth.phase = PHASE_IDLE;
+}
+/* }}} */

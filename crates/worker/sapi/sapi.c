@@ -1,0 +1,410 @@
+/*
+ * The SAPI module: boot, the coroutine PHP runs on, and what PHP asks of its
+ * SAPI (write, headers, body, log). What happens in a request is in
+ * request.c; $_SERVER is in variables.c.
+ *
+ * Runs in: zygote | worker. Called by: php.rs.
+ */
+#include "context.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <Zend/zend_exceptions.h>
+#include <Zend/zend_signal.h>
+#include <ext/random/php_random.h>
+
+#define PHP_STACK_GUARD ((size_t) 64 << 10)
+
+#define FATAL_ERRORS (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR)
+
+hearth_context hearth;
+
+/* switch.S */
+void hearth_switch(void **save_sp, void *load_sp) __attribute__((visibility("hidden")));
+void hearth_stack_start(void) __attribute__((visibility("hidden")));
+void hearth_stack_main(void) __attribute__((visibility("hidden"), noreturn));
+
+static void (*next_error_cb)(int type, zend_string *file, const uint32_t line, zend_string *message);
+
+void hearth_log(int level, const char *message, size_t len)
+{
+	hearth.host->log(hearth.exchange, level, message, len);
+}
+
+/* {{{ What PHP asks of its SAPI */
+
+/*
+ * The client is gone. Like main/main.c php_handle_aborted_connection(), except
+ * that a resident script is left by unwinding and not by longjmp(), so that
+ * the application's own frames are cleaned up and can serve the next request.
+ */
+static void client_gone(void)
+{
+	if (!hearth.resident || hearth.phase != PHASE_REQUEST || !EG(current_execute_data)) {
+		php_handle_aborted_connection();
+		return;
+	}
+	PG(connection_status) |= PHP_CONNECTION_ABORTED;
+	php_output_set_status(PHP_OUTPUT_DISABLED);
+	if (!PG(ignore_user_abort) && !EG(exception)) {
+		zend_throw_unwind_exit();
+	}
+}
+
+static size_t hearth_write(const char *bytes, size_t len)
+{
+	size_t written;
+
+	if (hearth.phase != PHASE_REQUEST) {
+		/* Nobody asked for it: a worker script echoes outside of its handler. */
+		hearth_log(LOG_NOTICE, bytes, len);
+		return len;
+	}
+	written = hearth.finished ? 0 : hearth.host->write(hearth.exchange, bytes, len);
+	if (written < len) {
+		client_gone();
+	}
+	return written;
+}
+
+static void hearth_flush(void *server_context)
+{
+	if (hearth.phase != PHASE_REQUEST || hearth.finished) {
+		return;
+	}
+	if (hearth.host->aborted(hearth.exchange) || (hearth.headers_sent && !hearth.host->flush(hearth.exchange))) {
+		client_gone();
+	}
+}
+
+static sapi_str trim(const char *bytes, size_t len)
+{
+	sapi_str str;
+
+	while (len > 0 && (*bytes == ' ' || *bytes == '\t')) {
+		bytes++;
+		len--;
+	}
+	while (len > 0 && (bytes[len - 1] == ' ' || bytes[len - 1] == '\t')) {
+		len--;
+	}
+	str.bytes = bytes;
+	str.len = len;
+	return str;
+}
+
+static bool header_is(const sapi_header_struct *header, const char *name, size_t name_len)
+{
+	return header->header_len > name_len && header->header[name_len] == ':'
+		&& strncasecmp(header->header, name, name_len) == 0;
+}
+
+/* "404 Not here" => 404 and "Not here"; false if there is no status in it. */
+static bool parse_status(sapi_str text, int *status, sapi_str *reason)
+{
+	size_t digits = 0;
+	int number = 0;
+
+	while (digits < text.len && digits < 4 && text.bytes[digits] >= '0' && text.bytes[digits] <= '9') {
+		number = number * 10 + (text.bytes[digits] - '0');
+		digits++;
+	}
+	if (digits != 3 || number < 100 || (digits < text.len && text.bytes[digits] != ' ')) {
+		return false;
+	}
+	*status = number;
+	*reason = trim(text.bytes + digits, text.len - digits);
+	return true;
+}
+
+/*
+ * The status and its reason, as sapi/fpm/fpm/fpm_main.c sapi_cgi_send_headers() (8.2) and the web server in
+ * front of it make them: a status other than 200 comes from the status line if the script wrote one; else a
+ * "Status:" header decides, if there is one.
+ */
+static int response_status(sapi_headers_struct *headers, sapi_str *reason)
+{
+	int status = headers->http_response_code ? headers->http_response_code : 200;
+	const char *line = headers->http_status_line;
+	zend_llist_position position;
+	sapi_header_struct *header;
+
+	reason->bytes = "";
+	reason->len = 0;
+	if (status != 200 && line && strncasecmp(line, "HTTP/", sizeof("HTTP/") - 1) == 0) {
+		const char *space = strchr(line, ' ');
+
+		if (space) {
+			(void) parse_status(trim(space, strlen(space)), &status, reason);
+			return status;
+		}
+	}
+	for (header = zend_llist_get_first_ex(&headers->headers, &position); header;
+			header = zend_llist_get_next_ex(&headers->headers, &position)) {
+		if (header_is(header, ZEND_STRL("Status"))) {
+			sapi_str value = trim(header->header + sizeof("Status"), header->header_len - sizeof("Status"));
+
+			(void) parse_status(value, &status, reason);
+			break;
+		}
+	}
+	return status;
+}
+
+int hearth_send_headers(sapi_headers_struct *headers)
+{
+	size_t count = 0;
+	sapi_str reason, *lines;
+	zend_llist_position position;
+	sapi_header_struct *header;
+	int status;
+	ALLOCA_FLAG(use_heap)
+
+	if (SG(request_info).no_headers || hearth.phase != PHASE_REQUEST || hearth.finished || hearth.headers_sent) {
+		return SAPI_HEADER_SENT_SUCCESSFULLY;
+	}
+	status = response_status(headers, &reason);
+	lines = do_alloca((zend_llist_count(&headers->headers) + 1) * sizeof(sapi_str), use_heap);
+	for (header = zend_llist_get_first_ex(&headers->headers, &position); header;
+			header = zend_llist_get_next_ex(&headers->headers, &position)) {
+		if (header_is(header, ZEND_STRL("Status")) || !memchr(header->header, ':', header->header_len)
+				|| (status == 304 && header_is(header, ZEND_STRL("Content-Type")))) {
+			continue;
+		}
+		lines[count].bytes = header->header;
+		lines[count].len = header->header_len;
+		count++;
+	}
+	hearth.headers_sent = status >= 200;
+	(void) hearth.host->send_headers(hearth.exchange, status, reason, lines, count);
+	free_alloca(lines, use_heap);
+	return SAPI_HEADER_SENT_SUCCESSFULLY;
+}
+
+static size_t hearth_read_post(char *buffer, size_t capacity)
+{
+	size_t done = 0;
+
+	if (hearth.phase != PHASE_REQUEST) {
+		return 0;
+	}
+	while (done < capacity) {
+		size_t got = hearth.host->read_body(hearth.exchange, buffer + done, capacity - done);
+
+		if (got == 0) {
+			break;
+		}
+		done += got;
+	}
+	return done;
+}
+
+/* As under php-fpm, the response is complete before PHP tidies up, and before a worker script goes on. */
+static int hearth_deactivate(void)
+{
+	if (hearth.phase == PHASE_REQUEST && SG(sapi_started) && !hearth.finished) {
+		hearth.finished = true;
+		hearth.host->finish(hearth.exchange);
+	}
+	return SUCCESS;
+}
+
+static void hearth_log_message(const char *message, int level)
+{
+	hearth_log(level, message, strlen(message));
+}
+
+/* Notes what ends a script, before PHP handles the error. */
+static void hearth_error_cb(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+	if (type & FATAL_ERRORS) {
+		if (type & E_DONT_BAIL) {
+			hearth.uncaught = true;
+		} else {
+			hearth.fatal = true;
+		}
+		if (hearth.phase == PHASE_BOOT && !PG(log_errors)) {
+			hearth_log(LOG_ERR, ZSTR_VAL(message), ZSTR_LEN(message));
+		}
+	}
+	next_error_cb(type, file, line, message);
+}
+
+static int hearth_startup(sapi_module_struct *module)
+{
+	return php_module_startup(module, &hearth_module_entry);
+}
+
+static sapi_module_struct hearth_module = {
+	"hearth",
+	"Hearth",
+	hearth_startup,
+	php_module_shutdown_wrapper,
+	NULL,                       /* activate */
+	hearth_deactivate,
+	hearth_write,
+	hearth_flush,
+	NULL,                       /* get_stat */
+	hearth_getenv,
+	php_error,
+	NULL,                       /* header_handler */
+	hearth_send_headers,
+	NULL,                       /* send_header */
+	hearth_read_post,
+	hearth_read_cookies,
+	hearth_register_variables,
+	hearth_log_message,
+	NULL,                       /* get_request_time */
+	NULL,                       /* terminate_process */
+	STANDARD_SAPI_MODULE_PROPERTIES
+};
+/* }}} */
+
+/* {{{ The coroutine */
+
+void hearth_yield(sapi_state state)
+{
+	hearth.state = state;
+	hearth_switch(&hearth.php_sp, hearth.host_sp);
+}
+
+void hearth_stack_main(void)
+{
+	for (;;) {
+		hearth_task task = hearth.task;
+
+		hearth.task = TASK_NONE;
+		if (task == TASK_WORKER) {
+			hearth_run_worker();
+		} else if (task == TASK_CLASSIC) {
+			hearth_run_classic();
+		}
+		hearth_yield(SAPI_ENDED);
+	}
+}
+
+static sapi_state resume(void)
+{
+	hearth_switch(&hearth.host_sp, hearth.php_sp);
+	return hearth.state;
+}
+
+/* A guard on both sides: an overflow is a fault here, not a write into a neighbour. */
+static bool make_stack(void)
+{
+	size_t size = PHP_STACK_SIZE + 2 * PHP_STACK_GUARD;
+	char *base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	void **top;
+
+	if (base == MAP_FAILED) {
+		return false;
+	}
+	if (mprotect(base + PHP_STACK_GUARD, PHP_STACK_SIZE, PROT_READ | PROT_WRITE) != 0) {
+		munmap(base, size);
+		return false;
+	}
+	hearth.php_stack = base + PHP_STACK_GUARD;
+	/* What hearth_switch() finds: control words, six registers, the address to return to. */
+	top = (void **) (base + PHP_STACK_GUARD + PHP_STACK_SIZE) - 3;
+	*top = (void *) hearth_stack_start;
+	((uint32_t *) (top - 7))[0] = 0x1f80;   /* mxcsr: all exceptions masked */
+	((uint32_t *) (top - 7))[1] = 0x037f;   /* x87: the same, 64-bit mantissa */
+	hearth.php_sp = top - 7;
+	return true;
+}
+
+/* }}} */
+
+/* {{{ The contract of sapi.h */
+
+bool sapi_boot(const sapi_host *host, const char *ini, const char *ini_path)
+{
+	hearth.host = host;
+	if (!make_stack()) {
+		return false;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	zend_signal_startup();
+	sapi_startup(&hearth_module);
+	/* sapi_startup() forgets the entries and copies the struct: the copy counts from here on. */
+	sapi_module.ini_entries = hearth_module.ini_entries = (char *) ini;
+	sapi_module.php_ini_path_override = hearth_module.php_ini_path_override = (char *) ini_path;
+	sapi_module.php_ini_ignore_cwd = 1;
+	if (hearth_module.startup(&hearth_module) == FAILURE) {
+		return false;
+	}
+	/* See functions.c: another name was needed while OPcache started. */
+	sapi_module.name = hearth_module.name;
+	next_error_cb = zend_error_cb;
+	zend_error_cb = hearth_error_cb;
+	return true;
+}
+
+sapi_state sapi_start(const char *script)
+{
+	if (hearth.running) {
+		return SAPI_ENDED;
+	}
+	hearth.task = TASK_WORKER;
+	hearth.script = script;
+	return resume();
+}
+
+sapi_state sapi_serve(void *exchange, const sapi_request *request)
+{
+	if (!hearth.running) {
+		return SAPI_ENDED;
+	}
+	hearth.exchange = exchange;
+	hearth.request = request;
+	resume();
+	hearth.exchange = NULL;
+	hearth.request = NULL;
+	return hearth.state;
+}
+
+int sapi_run(void *exchange, const sapi_request *request)
+{
+	if (hearth.running) {
+		return -1;
+	}
+	hearth.task = TASK_CLASSIC;
+	hearth.exchange = exchange;
+	hearth.request = request;
+	resume();
+	hearth.exchange = NULL;
+	hearth.request = NULL;
+	return hearth.exit_status;
+}
+
+sapi_end sapi_ended(void)
+{
+	return hearth.ended;
+}
+
+void sapi_after_fork(void)
+{
+	compat_child_init();
+	RANDOM_G(mt19937_seeded) = false;
+	RANDOM_G(combined_lcg_seeded) = false;
+}
+
+const char *sapi_php_version(void)
+{
+	/* The library's own word, once it runs: it may be a newer patch release than the headers. */
+	zend_module_entry *standard = hearth.host ? zend_hash_str_find_ptr(&module_registry, ZEND_STRL("standard")) : NULL;
+
+	return standard ? standard->version : PHP_VERSION;
+}
+
+void sapi_stop(void)
+{
+	zend_error_cb = next_error_cb;
+	php_module_shutdown();
+	sapi_shutdown();
+	hearth_variables_shutdown();
+}
+/* }}} */

@@ -1,0 +1,325 @@
+//! PHP as the rest of the worker sees it: the declarations of `sapi/sapi.h` and safe wrappers around them.
+//!
+//! What a callback does is the business of whoever implements [`Exchange`]; this file only carries calls across the
+//! border. A callback that panics ends the process: nothing unwinds into C.
+//!
+//! Runs in: zygote | worker. Called by: `run`, `serve`, `zygote`.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+
+/// Bytes with a length, borrowed from whoever fills a [`Request`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Str<'a> {
+    bytes: *const c_char,
+    len: usize,
+    owner: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Str<'a> {
+    /// No value at all, which is not the same as an empty one.
+    pub const ABSENT: Self = Self {
+        bytes: ptr::null(),
+        len: 0,
+        owner: PhantomData,
+    };
+
+    /// The bytes before the NUL that ends `with_nul`; `None` if it does not end with one.
+    pub fn new(with_nul: &'a [u8]) -> Option<Self> {
+        let (last, bytes) = with_nul.split_last()?;
+        (*last == 0).then_some(Self {
+            bytes: bytes.as_ptr().cast(),
+            len: bytes.len(),
+            owner: PhantomData,
+        })
+    }
+
+    /// The bytes, without the NUL.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        if self.bytes.is_null() {
+            return &[];
+        }
+        // SAFETY: `bytes` and `len` come from a slice that lives for 'a (new), or from C for the length of a call.
+        unsafe { std::slice::from_raw_parts(self.bytes.cast(), self.len) }
+    }
+}
+
+/// One CGI variable.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Param<'a> {
+    /// For example `HTTP_HOST`.
+    pub name: Str<'a>,
+    /// Any bytes.
+    pub value: Str<'a>,
+}
+
+/// `sapi_request`: see `sapi.h` for each field.
+#[repr(C)]
+pub struct Request<'a> {
+    /// Request id, as in the log.
+    pub id: u64,
+    /// `REQUEST_METHOD`.
+    pub method: Str<'a>,
+    /// `REQUEST_URI`.
+    pub uri: Str<'a>,
+    /// `QUERY_STRING`.
+    pub query: Str<'a>,
+    /// `CONTENT_TYPE`.
+    pub content_type: Str<'a>,
+    /// `HTTP_COOKIE`.
+    pub cookies: Str<'a>,
+    /// `HTTP_AUTHORIZATION`.
+    pub authorization: Str<'a>,
+    /// `SCRIPT_FILENAME`.
+    pub script: Str<'a>,
+    /// Bytes of the body; -1 unknown.
+    pub content_length: i64,
+    /// 1001 for HTTP/1.1.
+    pub proto_num: c_uint,
+    params: *const Param<'a>,
+    param_count: usize,
+}
+
+impl<'a> Request<'a> {
+    /// A request with these parameters, everything else absent.
+    pub fn new(id: u64, params: &'a [Param<'a>]) -> Self {
+        Self {
+            id,
+            method: Str::ABSENT,
+            uri: Str::ABSENT,
+            query: Str::ABSENT,
+            content_type: Str::ABSENT,
+            cookies: Str::ABSENT,
+            authorization: Str::ABSENT,
+            script: Str::ABSENT,
+            content_length: -1,
+            proto_num: 1001,
+            params: params.as_ptr(),
+            param_count: params.len(),
+        }
+    }
+}
+
+/// What PHP asks of the host while it serves one request. Nothing in here may call PHP.
+pub trait Exchange {
+    /// Appends to the response body. A short count: the client is gone.
+    fn write(&mut self, bytes: &[u8]) -> usize;
+    /// Pushes what was written towards the client. False: the client is gone.
+    fn flush(&mut self) -> bool;
+    /// Sends a response head; `lines` are `Name: value`. Status 1xx is an interim response.
+    fn send_headers(&mut self, status: u16, reason: &[u8], lines: &[Str<'_>]) -> bool;
+    /// Next bytes of the request body; 0 at its end.
+    fn read_body(&mut self, buffer: &mut [u8]) -> usize;
+    /// The response is complete; the script may go on.
+    fn finish(&mut self);
+    /// True once the client has gone.
+    fn aborted(&mut self) -> bool;
+    /// A line for the log; `level` is a syslog priority. No exchange: not within a request.
+    fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]);
+}
+
+/// Where a worker script stands when a call returns.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It asks for a request.
+    Waiting = 0,
+    /// It is over.
+    Ended = 1,
+}
+
+/// Why a worker script ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It did not.
+    None = 0,
+    /// It ran to its end.
+    Returned = 1,
+    /// `exit()` outside of the handler.
+    Exit = 2,
+    /// An uncaught exception outside of the handler.
+    Exception = 3,
+    /// Fatal error, memory limit, time limit.
+    Fatal = 4,
+}
+
+#[repr(C)]
+struct Host {
+    write: unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> usize,
+    flush: unsafe extern "C" fn(*mut c_void) -> bool,
+    send_headers: unsafe extern "C" fn(*mut c_void, c_int, Str<'_>, *const Str<'_>, usize) -> bool,
+    read_body: unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> usize,
+    finish: unsafe extern "C" fn(*mut c_void),
+    aborted: unsafe extern "C" fn(*mut c_void) -> bool,
+    log: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize),
+}
+
+unsafe extern "C" {
+    fn sapi_boot(host: *const Host, ini: *const c_char, ini_path: *const c_char) -> bool;
+    fn sapi_start(script: *const c_char) -> State;
+    fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
+    fn sapi_run(exchange: *mut c_void, request: *const Request<'_>) -> c_int;
+    fn sapi_ended() -> End;
+    fn sapi_after_fork();
+    fn sapi_php_version() -> *const c_char;
+    fn sapi_stop();
+}
+
+/// The table of callbacks for one kind of exchange.
+struct Callbacks<E>(PhantomData<E>);
+
+impl<E: Exchange> Callbacks<E> {
+    const HOST: Host = Host {
+        write: Self::write,
+        flush: Self::flush,
+        send_headers: Self::send_headers,
+        read_body: Self::read_body,
+        finish: Self::finish,
+        aborted: Self::aborted,
+        log: Self::log,
+    };
+
+    /// # Safety
+    /// `exchange` is what [`Php::serve`] or [`Php::run`] handed down: an exclusive reference that lives until they return.
+    unsafe fn of<'a>(exchange: *mut c_void) -> Option<&'a mut E> {
+        // SAFETY: as the caller promises; null outside of a request.
+        unsafe { exchange.cast::<E>().as_mut() }
+    }
+
+    unsafe extern "C" fn write(exchange: *mut c_void, bytes: *const c_char, len: usize) -> usize {
+        // SAFETY: C passes on the exchange it was given.
+        let exchange = unsafe { Self::of(exchange) };
+        // SAFETY: C hands over `len` readable bytes for the length of the call.
+        let bytes = unsafe { slice(bytes, len) };
+        exchange.map_or(0, |exchange| exchange.write(bytes))
+    }
+
+    unsafe extern "C" fn flush(exchange: *mut c_void) -> bool {
+        // SAFETY: C passes on the exchange it was given.
+        unsafe { Self::of(exchange) }.is_some_and(Exchange::flush)
+    }
+
+    unsafe extern "C" fn send_headers(
+        exchange: *mut c_void,
+        status: c_int,
+        reason: Str<'_>,
+        lines: *const Str<'_>,
+        count: usize,
+    ) -> bool {
+        // SAFETY: C passes on the exchange it was given.
+        let exchange = unsafe { Self::of(exchange) };
+        // SAFETY: C hands over `count` lines for the length of the call.
+        let lines = unsafe { std::slice::from_raw_parts(lines, count) };
+        let status = u16::try_from(status).unwrap_or(500);
+        exchange.is_some_and(|exchange| exchange.send_headers(status, reason.as_bytes(), lines))
+    }
+
+    unsafe extern "C" fn read_body(exchange: *mut c_void, buffer: *mut c_char, capacity: usize) -> usize {
+        // SAFETY: C passes on the exchange it was given.
+        let exchange = unsafe { Self::of(exchange) };
+        // SAFETY: the buffer is PHP's, `capacity` bytes long, and nobody else touches it during the call; bytes of any
+        // value are fine in it.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), capacity) };
+        exchange.map_or(0, |exchange| exchange.read_body(buffer))
+    }
+
+    unsafe extern "C" fn finish(exchange: *mut c_void) {
+        // SAFETY: C passes on the exchange it was given.
+        if let Some(exchange) = unsafe { Self::of(exchange) } {
+            exchange.finish();
+        }
+    }
+
+    unsafe extern "C" fn aborted(exchange: *mut c_void) -> bool {
+        // SAFETY: C passes on the exchange it was given.
+        unsafe { Self::of(exchange) }.is_some_and(Exchange::aborted)
+    }
+
+    unsafe extern "C" fn log(exchange: *mut c_void, level: c_int, message: *const c_char, len: usize) {
+        // SAFETY: C passes on the exchange it was given.
+        let exchange = unsafe { Self::of(exchange) };
+        // SAFETY: C hands over `len` readable bytes for the length of the call.
+        E::log(exchange, level, unsafe { slice(message, len) });
+    }
+}
+
+/// # Safety
+/// `len` bytes at `bytes` are readable for as long as the result is used.
+unsafe fn slice<'a>(bytes: *const c_char, len: usize) -> &'a [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts(bytes.cast(), len) }
+}
+
+/// PHP, booted in this process. There is one at most; it stays on the thread that booted it.
+pub struct Php<E> {
+    exchange: PhantomData<*mut E>,
+}
+
+impl<E: Exchange + 'static> Php<E> {
+    /// Starts the engine. `ini` holds `name=value` lines that override the ini files; `ini_path` is a php.ini or a
+    /// folder. `None` if PHP cannot start: the reason went to [`Exchange::log`] or stderr.
+    pub fn boot(ini: &'static CStr, ini_path: Option<&'static CStr>) -> Option<Self> {
+        let ini_path = ini_path.map_or(ptr::null(), CStr::as_ptr);
+        let host: &'static Host = &Callbacks::<E>::HOST;
+        // SAFETY: all three live for the rest of the process, and the callbacks match `sapi_host` (sapi.h).
+        unsafe { sapi_boot(host, ini.as_ptr(), ini_path) }.then_some(Self {
+            exchange: PhantomData,
+        })
+    }
+
+    /// Runs the worker script up to its first `hearth_handle_request()`.
+    pub fn start(&mut self, script: &CStr) -> State {
+        // SAFETY: PHP is booted; the string lives until the call returns.
+        unsafe { sapi_start(script.as_ptr()) }
+    }
+
+    /// Has the waiting worker script serve one request.
+    pub fn serve(&mut self, exchange: &mut E, request: &Request<'_>) -> State {
+        // SAFETY: PHP is booted; both references live until the call returns, and C keeps neither.
+        unsafe { sapi_serve(ptr::from_mut(exchange).cast(), request) }
+    }
+
+    /// Tells the waiting worker script that there are no more requests, and lets it end.
+    pub fn drain(&mut self) -> State {
+        // SAFETY: PHP is booted; null is the contract's word for "no more".
+        unsafe { sapi_serve(ptr::null_mut(), ptr::null()) }
+    }
+
+    /// Runs the script of `request` from the top, as php-fpm does. Its exit status.
+    pub fn run(&mut self, exchange: &mut E, request: &Request<'_>) -> i32 {
+        // SAFETY: PHP is booted; both references live until the call returns, and C keeps neither.
+        unsafe { sapi_run(ptr::from_mut(exchange).cast(), request) }
+    }
+
+    /// Why the last call returned [`State::Ended`].
+    pub fn ended(&self) -> End {
+        // SAFETY: reads one variable.
+        unsafe { sapi_ended() }
+    }
+
+    /// To be called once in a worker, first thing after the fork.
+    pub fn after_fork(&mut self) {
+        // SAFETY: PHP is booted and this process has one thread.
+        unsafe { sapi_after_fork() }
+    }
+
+    /// Ends the engine.
+    pub fn stop(self) {
+        // SAFETY: PHP is booted, and is not used any more: `self` is gone.
+        unsafe { sapi_stop() }
+    }
+}
+
+/// For example `8.2.36`.
+pub fn version() -> &'static str {
+    // SAFETY: answers a string that lives as long as the process.
+    let version = unsafe { CStr::from_ptr(sapi_php_version()) };
+    version.to_str().unwrap_or("unknown")
+}
