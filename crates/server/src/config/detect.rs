@@ -13,6 +13,12 @@ const WORKER_CALLS: [&str; 2] = ["hearth_handle_request", "frankenphp_handle_req
 /// First `symfony/runtime` that runs as a resident worker of its own accord when `FRANKENPHP_WORKER` is set.
 const RESIDENT_RUNTIME: (u32, u32) = (7, 4);
 
+/// Runtime with which any `symfony/runtime` stays resident.
+const HEARTH_RUNTIME: &str = r"Hearth\Bridge\Symfony\Runtime";
+
+/// Where `public/index.php` may find the script that chooses the runtime.
+const LOADERS: [&str; 2] = ["vendor/autoload_runtime.php", "autoload_runtime.php"];
+
 /// What was found, and what follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -86,31 +92,36 @@ fn symfony(dir: &Path) -> Option<Found> {
 
 /// Whether `public/index.php` of a Symfony application runs as a resident worker, and why.
 fn symfony_runtime(dir: &Path, front: &Path) -> (bool, String) {
-    let Some(version) = installed(dir, "symfony/runtime") else {
-        return (
-            false,
-            "symfony/runtime is not installed, so public/index.php cannot stay resident".to_owned(),
-        );
-    };
     if !read(front).is_some_and(|text| text.contains("autoload_runtime.php")) {
         return (
             false,
             "public/index.php does not use autoload_runtime.php, so it cannot stay resident".to_owned(),
         );
     }
+    // Composer writes the runtime's class into the loader as a string; other loaders may import it.
+    let chosen = LOADERS.into_iter().find(|name| {
+        read(&dir.join(name)).is_some_and(|text| text.replace(r"\\", r"\").contains(HEARTH_RUNTIME))
+    });
+    if let Some(loader) = chosen {
+        return (true, format!("{loader} names {HEARTH_RUNTIME}"));
+    }
+    let Some(version) = installed(dir, "symfony/runtime") else {
+        return (
+            false,
+            "symfony/runtime is not installed, so public/index.php cannot stay resident".to_owned(),
+        );
+    };
     if numbers(&version).is_some_and(|version| version >= RESIDENT_RUNTIME) {
         return (true, format!("symfony/runtime {version} can stay resident"));
     }
-    match installed(dir, "hearth/hearth") {
-        Some(bridge) => (
-            true,
-            format!("hearth/hearth {bridge} lets symfony/runtime {version} stay resident"),
-        ),
-        None => (
-            false,
-            format!("symfony/runtime {version} cannot stay resident before 7.4 without hearth/hearth"),
-        ),
-    }
+    let advice = match installed(dir, "hearth/hearth") {
+        Some(_) => "set extra.runtime.class in composer.json to",
+        None => "install hearth/hearth and set extra.runtime.class in composer.json to",
+    };
+    (
+        false,
+        format!("symfony/runtime {version} cannot stay resident by itself; {advice} {HEARTH_RUNTIME}"),
+    )
 }
 
 fn laravel(dir: &Path) -> Option<Found> {

@@ -44,7 +44,7 @@ pub(super) fn entry(reader: &mut Reader, dir: &Path) -> (Entry, Vec<String>) {
         None => without_script(reader, mode, dir, (&found, &mut reasons)),
     };
     if root.is_some() {
-        reasons.push(format!("set: document root {}", shown(&found.root, dir)));
+        reasons.push(format!("as set: document root {}", shown(&found.root, dir)));
     }
     (
         Entry {
@@ -64,21 +64,21 @@ fn with_script(
 ) -> (Mode, Option<PathBuf>) {
     let name = shown(&script, dir);
     let (mode, reason) = if let Some(mode) = mode {
-        (mode, format!("set: {mode} mode with {name}"))
+        (mode, format!("as set: {mode} mode with {name}"))
     } else if let Some(call) = worker_call(&script) {
         (
             Mode::Resident,
-            format!("set: script {name}; it calls {call}(): resident mode"),
+            format!("as set: script {name}; it calls {call}(): resident mode"),
         )
     } else if found.worker.as_ref() == Some(&script) {
         (
             Mode::Resident,
-            format!("set: script {name}; it can stay resident: resident mode"),
+            format!("as set: script {name}; it can stay resident: resident mode"),
         )
     } else {
         (
             Mode::Classic,
-            format!("set: script {name}; it is no worker script: classic mode"),
+            format!("as set: script {name}; it is no worker script: classic mode"),
         )
     };
     reasons.push(reason);
@@ -104,12 +104,12 @@ fn without_script(
                 .front
                 .as_deref()
                 .map(|front| format!(" with front controller {}", shown(front, dir)));
-            reasons.push(format!("set: classic mode{}", front.unwrap_or_default()));
+            reasons.push(format!("as set: classic mode{}", front.unwrap_or_default()));
             (Mode::Classic, found.front.clone())
         }
         Some((Mode::Resident, origin)) => {
             match &found.worker {
-                Some(worker) => reasons.push(format!("set: resident mode; found {}", shown(worker, dir))),
+                Some(worker) => reasons.push(format!("as set: resident mode; found {}", shown(worker, dir))),
                 None => reader.problem(
                     origin,
                     "`pool.web.mode` is \"resident\", but no worker script was found; set `pool.web.script` to a script \

@@ -293,8 +293,9 @@ fn symfony_with_a_runtime_of_7_4_is_resident() {
 }
 
 #[test]
-fn symfony_with_an_older_runtime_is_resident_only_with_our_bridge() {
-    let project = symfony(r#"[{"name": "symfony/runtime", "version": "v6.4.3"}]"#);
+fn symfony_with_an_older_runtime_is_classic_and_told_how_to_become_resident() {
+    let runtime = r#"{"name": "symfony/runtime", "version": "v6.4.3"}"#;
+    let project = symfony(&format!("[{runtime}]"));
     let (mode, root, script, reasons) = project.entry(&[]);
     assert_eq!(
         (mode, root.as_str(), script.as_deref()),
@@ -302,17 +303,52 @@ fn symfony_with_an_older_runtime_is_resident_only_with_our_bridge() {
     );
     assert_eq!(
         reasons[1],
-        "symfony/runtime v6.4.3 cannot stay resident before 7.4 without hearth/hearth"
+        "symfony/runtime v6.4.3 cannot stay resident by itself; install hearth/hearth and set extra.runtime.class in \
+         composer.json to Hearth\\Bridge\\Symfony\\Runtime"
     );
     assert_eq!(
         reasons[2],
         "classic mode; URLs that name no file go to public/index.php"
     );
 
-    let project = symfony(
-        r#"[{"name": "symfony/runtime", "version": "v6.4.3"}, {"name": "hearth/hearth", "version": "0.1.0"}]"#,
+    let project = symfony(&format!(
+        r#"[{runtime}, {{"name": "hearth/hearth", "version": "0.1.0"}}]"#
+    ));
+    let (mode, _, _, reasons) = project.entry(&[]);
+    assert_eq!(mode, Mode::Classic);
+    assert!(
+        reasons[1].contains("by itself; set extra.runtime.class"),
+        "{reasons:?}"
     );
-    assert_eq!(project.entry(&[]).0, Mode::Resident);
+}
+
+#[test]
+fn symfony_whose_loader_names_our_runtime_is_resident() {
+    for (loader, text) in [
+        (
+            "vendor/autoload_runtime.php",
+            r"<?php $class = $_ENV['APP_RUNTIME'] ?? 'Hearth\\Bridge\\Symfony\\Runtime';",
+        ),
+        (
+            "autoload_runtime.php",
+            r"<?php use Hearth\Bridge\Symfony\Runtime;",
+        ),
+    ] {
+        let project = Project::new(&[
+            ("config/bundles.php", ""),
+            ("public/index.php", RUNTIME_INDEX),
+            (loader, text),
+        ]);
+        let (mode, _, script, reasons) = project.entry(&[]);
+        assert_eq!(
+            (mode, script.as_deref()),
+            (Mode::Resident, Some("public/index.php"))
+        );
+        assert_eq!(
+            reasons[1],
+            format!("{loader} names Hearth\\Bridge\\Symfony\\Runtime: resident mode with public/index.php")
+        );
+    }
 }
 
 #[test]
@@ -436,8 +472,8 @@ fn what_is_set_wins_over_what_is_found() {
     assert_eq!(
         reasons,
         [
-            "set: script index.php; it is no worker script: classic mode",
-            "set: document root web"
+            "as set: script index.php; it is no worker script: classic mode",
+            "as set: document root web"
         ]
     );
     let (mode, _, script, _) = project.entry(&["pool.web.mode=resident"]);
