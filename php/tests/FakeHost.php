@@ -19,14 +19,14 @@ final class FakeHost
     public static function start(array ...$requests): void
     {
         require_once __DIR__ . '/fixtures/native.php';
-        $_SERVER['FRANKENPHP_WORKER'] = '1';
+        $_SERVER['HEARTH_WORKER'] = '1';
         self::$requests = array_values($requests);
         self::$events = [];
     }
 
     public static function stop(): void
     {
-        unset($_SERVER['FRANKENPHP_WORKER']);
+        unset($_SERVER['HEARTH_WORKER']);
         self::$requests = [];
     }
 
@@ -40,7 +40,11 @@ final class FakeHost
         }
         $_SERVER = $server;
         self::$events[] = 'request';
-        $handler();
+        try {
+            $handler();
+        } catch (RequestEnded) {
+            self::$events[] = 'exit';
+        }
         self::$events[] = 'complete';
 
         return true;

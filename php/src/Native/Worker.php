@@ -18,7 +18,7 @@ final class Worker
     public static function isAvailable(): bool
     {
         return function_exists('hearth_handle_request')
-            && (bool) ($_SERVER['FRANKENPHP_WORKER'] ?? getenv('FRANKENPHP_WORKER'));
+            && (bool) ($_SERVER['HEARTH_WORKER'] ?? getenv('HEARTH_WORKER'));
     }
 
     /**
@@ -26,7 +26,8 @@ final class Worker
      *
      * @param callable(): void $handler Answers one request.
      * @param null|callable(): void $afterwards Called once the response is complete and the client has it all; for
-     *     work that nobody waits for. Not called after a request that exit() or an error ended.
+     *     work that nobody waits for. Called too where exit() or an uncaught exception ended the handler, without
+     *     the `finally` blocks of what it was in; a fatal error ends the worker.
      *
      * @return int Number of requests served.
      *

@@ -16,7 +16,8 @@ use Symfony\Component\Runtime\RunnerInterface;
  * Hands each request to a kernel that stays booted.
  *
  * Services are reset by the kernel: Kernel::handle() resets those tagged `kernel.reset` first thing, if it has handled
- * a request before. Terminate listeners run when the client has the complete response.
+ * a request before. Terminate listeners run when the client has the complete response. A kernel that exit() has left
+ * in the middle of a request is booted anew, for it would take each later request for a part of that one.
  *
  * Runs in: zygote, up to the first request; worker.
  */
@@ -42,7 +43,7 @@ final class Runner implements RunnerInterface
         }
 
         $boot = self::bootVariables();
-        $this->worker->run(fn () => $this->handle($boot), $this->terminate(...));
+        $this->worker->run(fn () => $this->handle($boot), $this->complete(...));
 
         return 0;
     }
@@ -52,19 +53,27 @@ final class Runner implements RunnerInterface
     {
         $_SERVER += $boot;
 
-        // Only after the assignments of this request may terminate() see a pair; exit() may have kept it from the last.
-        $this->request = $this->response = null;
         $this->request = Request::createFromGlobals();
         $this->response = $this->kernel->handle($this->request);
         $this->response->send();
     }
 
-    private function terminate(): void
+    private function complete(): void
     {
-        if ($this->kernel instanceof TerminableInterface && null !== $this->request && null !== $this->response) {
+        if (null === $this->request || null === $this->response) {
+            $this->renew();
+        } elseif ($this->kernel instanceof TerminableInterface) {
             $this->kernel->terminate($this->request, $this->response);
         }
         $this->request = $this->response = null;
+    }
+
+    private function renew(): void
+    {
+        if ($this->kernel instanceof KernelInterface) {
+            $this->kernel->shutdown();
+            $this->kernel->boot();
+        }
     }
 
     /**

@@ -8,8 +8,11 @@ use App\Kernel;
 use Hearth\Bridge\Symfony\Runner;
 use Hearth\Bridge\Symfony\Runtime;
 use Hearth\Tests\FakeHost;
+use Hearth\Tests\RequestEnded;
 use PHPUnit\Framework\TestCase;
 use Symfony\Bundle\FrameworkBundle\Console\Application;
+use Symfony\Component\HttpFoundation\Response;
+use Symfony\Component\HttpKernel\KernelInterface;
 use Symfony\Component\Runtime\Runner\Symfony\ConsoleApplicationRunner;
 use Symfony\Component\Runtime\Runner\Symfony\HttpKernelRunner;
 
@@ -67,6 +70,29 @@ final class RuntimeTest extends TestCase
         self::assertSame('blue', $kernel->requests[1]->server->get('APP_COLOUR'));
         self::assertSame('web=1&worker=1', $kernel->requests[1]->server->get('APP_RUNTIME_MODE'));
         self::assertFalse($kernel->requests[1]->headers->has('X-Boot'));
+    }
+
+    public function testAKernelLeftInTheMiddleOfARequestIsBootedAnew(): void
+    {
+        FakeHost::start(['REQUEST_URI' => '/one'], ['REQUEST_URI' => '/two']);
+        $kernel = $this->createMock(KernelInterface::class);
+        $note = static fn (string $event) => static function () use ($event): void {
+            FakeHost::$events[] = $event;
+        };
+        $kernel->method('boot')->willReturnCallback($note('boot'));
+        $kernel->method('shutdown')->willReturnCallback($note('shutdown'));
+        $kernel->method('handle')->willReturnOnConsecutiveCalls(
+            $this->throwException(new RequestEnded()),
+            new Response('two'),
+        );
+        $this->expectOutputString('two');
+
+        $this->runtime()->getRunner($kernel)->run();
+
+        self::assertSame(
+            ['boot', 'request', 'exit', 'complete', 'shutdown', 'boot', 'request', 'complete', 'end'],
+            FakeHost::$events,
+        );
     }
 
     public function testTheDemoAnswersAgainAndAgainWithOneKernel(): void
