@@ -205,9 +205,12 @@ impl PoolMemory {
         }
     }
 
-    /// The exchange is over and no live worker holds the slot.
+    /// The exchange is over, and no live worker runs it. Its response's lane, read to the end or not, goes back to the worker.
     pub fn free(&self, slot: SlotId, generation: Gen) {
-        slot::free(&self.slot(slot).word, generation);
+        let last = slot::free(&self.slot(slot).word, generation);
+        if last.state() == Some(State::Done) {
+            self.wake_worker_for_space(last.worker());
+        }
     }
 
     /// Takes the bits of the slots of `reactor` for which something was published.
@@ -336,13 +339,14 @@ impl WorkerMemory {
         self.ack_fd.as_fd()
     }
 
-    /// Starts to read the response in `lane`.
+    /// Starts to read the response in `lane`. Once an exchange; the cursor is good until its slot is freed.
     pub fn open(&self, lane: Lane) -> Cursor {
-        // Relaxed: only the server writes ACK, and the lane changed hands through the slot word.
-        let last = Position(self.ack_word(lane).load(Ordering::Relaxed));
+        // Acquire: pairs with the worker's Release at the start of the exchange. Only the number of the exchange is taken from
+        // it, and the worker has no reason to change that before the slot is free.
+        let written = Position(self.resp_word(lane).load(Ordering::Acquire));
         Cursor {
             lane,
-            read: last.next_exchange(),
+            read: written.start(),
         }
     }
 
@@ -368,14 +372,6 @@ impl WorkerMemory {
         // Acquire: pairs with the worker's Release; the bytes are there before the position says so.
         let written = Position(self.resp_word(cursor.lane).load(Ordering::Acquire));
         waiting(cursor.read, written).ok_or(BadPosition)
-    }
-
-    /// What is in the lane is not wanted: it is handed back whole. Only when the exchange is done.
-    pub fn discard(&self, lane: Lane) {
-        // Acquire: as in `waiting`. A wild position is stored as it is: the worker then finds its own lane free.
-        let written = self.resp_word(lane).load(Ordering::Acquire);
-        // Release: as in `read`.
-        self.ack_word(lane).store(written, Ordering::Release);
     }
 
     #[expect(clippy::indexing_slicing, reason = "a Lane is checked when it is made")]

@@ -150,8 +150,17 @@ pub fn cancel(word: &AtomicU64, generation: Gen) -> bool {
         .is_ok()
 }
 
-/// Server: the exchange is over. Only when no live worker holds it.
-pub fn free(word: &AtomicU64, generation: Gen) {
-    // Release: the reads of the response are done before the slot is seen free.
-    word.store(Word::unclaimed(generation, State::Free).0, Ordering::Release);
+/// Server: the exchange is over. Only when no live worker runs it. Returns what the word said.
+pub fn free(word: &AtomicU64, generation: Gen) -> Word {
+    let free = Word::unclaimed(generation, State::Free).0;
+    // Release: the reads of the response are done before the worker sees that slot and lane are free (`is_held`). Acquire: as
+    // in `observe`.
+    Word(word.swap(free, Ordering::AcqRel))
+}
+
+/// Worker: whether the exchange that it claimed as `mine` still has its slot, and with it its lane.
+pub fn is_held(word: &AtomicU64, mine: Word) -> bool {
+    // Acquire: pairs with the Release of `free`: what comes next into the lane is written after the server's reads.
+    let now = Word(word.load(Ordering::Acquire));
+    now.0 >> 8 == mine.0 >> 8 && now.state() != Some(State::Free)
 }

@@ -55,6 +55,8 @@ pub struct WorkerSide {
     ack: Map<Ack>,
     reactors: Vec<OwnedFd>,
     notified: [u32; MAX_REACTORS],
+    /// Who has each lane: freed with its slot.
+    held: [Option<(SlotId, Word)>; LANES],
     written: [Position; LANES],
 }
 
@@ -73,6 +75,8 @@ pub struct Exchange {
     slot: SlotId,
     word: Word,
     lane: usize,
+    /// How far the server had read when last looked at: while that leaves room, its line is not fetched.
+    read: Position,
     head_sent: bool,
 }
 
@@ -93,6 +97,7 @@ impl WorkerSide {
             ack: Map::open(fds.ack, Access::Read)?,
             reactors: fds.reactors,
             notified: [0; MAX_REACTORS],
+            held: [None; LANES],
             written: [Position(0); LANES],
         };
         for map in [
@@ -121,86 +126,100 @@ impl WorkerSide {
         self.me
     }
 
-    /// Waits for an exchange and claims it.
+    /// Waits for an exchange and claims it. A lane is found first, so that a worker whose responses are read slowly leaves
+    /// requests to the others.
     pub fn next(&mut self) -> Next {
         // Relaxed: for the status page only.
         self.board().stage.store(Stage::Idle as u32, Ordering::Relaxed);
         loop {
-            // Acquire: pairs with the server's Release.
-            if self.board().command.load(Ordering::Acquire) != Command::Run as u32 {
+            if self.must_end() {
                 self.board().stage.store(Stage::Ending as u32, Ordering::Relaxed);
+                self.pass_wake_up_on();
                 return Next::Drain;
             }
+            let Some(lane) = self.free_lane() else {
+                self.wait_for_space(|side| side.free_lane().is_some() || side.must_end());
+                continue;
+            };
             if let Some((slot, generation)) = self.ring().pop() {
-                if let Some(exchange) = self.claim(slot, generation) {
+                if let Some(exchange) = self.claim(slot, generation, lane) {
                     return Next::Exchange(exchange);
                 }
                 continue;
             }
-            let board = self.board();
             let ring = self.ring();
             wake::sleep(
                 Sleepers(&self.ctl.sleepers.0),
                 self.me.worker,
-                &board.futex,
+                &self.board().futex,
                 None,
-                || !ring.is_empty() || board.command.load(Ordering::SeqCst) != Command::Run as u32,
+                || !ring.is_empty() || self.must_end(),
             );
         }
     }
 
-    fn claim(&mut self, slot: SlotId, generation: Gen) -> Option<Exchange> {
-        let block = self.ctl.slots.get(usize::from(slot.0))?;
+    fn must_end(&self) -> bool {
+        // Acquire: pairs with the server's Release.
+        self.board().command.load(Ordering::Acquire) != Command::Run as u32
+    }
+
+    /// The wake-up that brought this worker here may have been for a ticket that it will not pull.
+    fn pass_wake_up_on(&self) {
+        if !self.ring().is_empty()
+            && let Some(other) = Sleepers(&self.ctl.sleepers.0).take()
+            && let Some(board) = self.ctl.workers.get(usize::from(other.0))
+        {
+            wake::wake(&board.futex);
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "`free_lane` returns numbers below LANES")]
+    fn claim(&mut self, slot: SlotId, generation: Gen, lane: usize) -> Option<Exchange> {
+        // A slot beyond the pool's has no request area: a wild write in the ring.
+        let block = self
+            .ctl
+            .slots
+            .get(..self.layout.slots())?
+            .get(usize::from(slot.0))?;
         if !slot::claim(&block.word, generation, self.me.incarnation, self.me.worker) {
             return None;
         }
         let word = Word::claimed(generation, self.me.incarnation, self.me.worker, State::Running);
-        let board = self.board();
-        // Relaxed: figures for people and timeouts.
-        board.stage.store(Stage::Running as u32, Ordering::Relaxed);
-        board.since.store(now(), Ordering::Relaxed);
-        let mut exchange = Exchange {
+        self.held[lane] = Some((slot, word));
+        let start = self.written[lane].next_exchange();
+        self.written[lane] = start;
+        // Release: pairs with the Acquire of `WorkerMemory::open`.
+        self.resp.written[lane].0.store(start.0, Ordering::Release);
+        // Relaxed: published by the Release of `publish`.
+        block
+            .lane
+            .store(u32::try_from(lane).unwrap_or(0), Ordering::Relaxed);
+        let exchange = Exchange {
             slot,
             word,
-            lane: 0,
+            lane,
+            read: start,
             head_sent: false,
         };
-        board.request.store(
-            self.request(&exchange).map_or(0, |head| head.id()),
-            Ordering::Relaxed,
-        );
-        exchange.lane = self.take_lane();
-        // Relaxed: published by the Release of `publish`.
-        let lane = u32::try_from(exchange.lane).unwrap_or(0);
-        self.ctl
-            .slots
-            .get(usize::from(slot.0))?
-            .lane
-            .store(lane, Ordering::Relaxed);
+        let board = self.board();
+        // Relaxed: figures for people and timeouts.
+        board.since.store(now(), Ordering::Relaxed);
+        let id = self.request(&exchange).map_or(0, |head| head.id());
+        board.request.store(id, Ordering::Relaxed);
+        board.stage.store(Stage::Running as u32, Ordering::Relaxed);
         Some(exchange)
     }
 
-    /// The first lane that the server has read to the end; waits for one if need be.
-    #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
-    fn take_lane(&mut self) -> usize {
-        loop {
-            let free = (0..LANES).find(|&lane| self.is_free(lane));
-            if let Some(lane) = free {
-                self.written[lane] = self.written[lane].next_exchange();
-                // Release: the start is seen before anything written.
-                self.resp.written[lane]
-                    .0
-                    .store(self.written[lane].0, Ordering::Release);
-                return lane;
-            }
-            self.wait_for_space(|side| (0..LANES).any(|lane| side.is_free(lane)));
-        }
-    }
-
-    #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
-    fn is_free(&self, lane: usize) -> bool {
-        // Acquire: pairs with the server's Release after its copies.
-        self.ack.read[lane].0.load(Ordering::Acquire) == self.written[lane].0
+    /// The first lane whose exchange the server is done with.
+    fn free_lane(&self) -> Option<usize> {
+        self.held.iter().position(|held| match held {
+            None => true,
+            Some((slot, word)) => self
+                .ctl
+                .slots
+                .get(usize::from(slot.0))
+                .is_none_or(|block| !slot::is_held(&block.word, *word)),
+        })
     }
 
     fn wait_for_space(&self, has_space: impl Fn(&Self) -> bool) {
@@ -210,7 +229,7 @@ impl WorkerSide {
         board.waits_for_space.swap(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if !has_space(self) {
-            // Bounded, since a wake-up meant for a request may have been taken here as one for space.
+            // Bounded only as a second line of defence: a response must not hang on one wake-up.
             futex_wait(&board.futex, seen, Some(Duration::from_millis(100)));
         }
         board.waits_for_space.swap(0, Ordering::SeqCst);
@@ -223,11 +242,14 @@ impl WorkerSide {
         }
     }
 
-    /// The request's area: head, then body.
+    /// The request's area: head, then body. Empty after [`Self::done`]: the server may be filling it anew.
     pub fn area(&self, exchange: &Exchange) -> &[u8] {
+        if exchange.word.state() == Some(State::Done) {
+            return &[];
+        }
         let len = self.layout.request_area;
         // SAFETY: only the server writes request areas, and not while a worker has the slot claimed (`server_side`); a worker
-        // from which it is taken away is killed first.
+        // from which it is taken away is killed first. The slice cannot outlive the exchange: `done` borrows `self` mutably.
         unsafe { self.req.slice(usize::from(exchange.slot.0) * len, len) }
     }
 
@@ -269,7 +291,8 @@ impl WorkerSide {
         if !fits {
             return self.send_head(exchange, 500, b"Response Head Too Large", std::iter::empty());
         }
-        exchange.head_sent = true;
+        // RFC 9110 §15.2: interim, except 101, after which no other follows.
+        exchange.head_sent |= status >= 200 || status == 101;
         result
     }
 
@@ -288,14 +311,19 @@ impl WorkerSide {
     )]
     fn put(&mut self, exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Gone> {
         while !bytes.is_empty() {
-            let count = bytes.len().min(self.space(exchange));
+            let mut space = self.space(exchange);
+            if space == 0 {
+                exchange.read = self.read_position(exchange);
+                space = self.space(exchange);
+            }
+            let count = bytes.len().min(space);
             if count == 0 {
                 self.flush(exchange)?;
                 if self.client_gone(exchange) {
                     return Err(Gone);
                 }
-                let lane: &Exchange = exchange;
-                self.wait_for_space(|side| side.space(lane) > 0 || side.client_gone(lane));
+                let (full, lane) = (exchange.read, &*exchange);
+                self.wait_for_space(|side| side.read_position(lane) != full || side.client_gone(lane));
                 continue;
             }
             let (now, later) = bytes.split_at(count);
@@ -316,19 +344,23 @@ impl WorkerSide {
         Ok(())
     }
 
+    /// Room in the lane, going by the last known read position.
     #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
     fn space(&self, exchange: &Exchange) -> usize {
+        waiting(exchange.read, self.written[exchange.lane]).map_or(0, |waiting| LANE_BYTES - waiting)
+    }
+
+    /// How far the server has read.
+    #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
+    fn read_position(&self, exchange: &Exchange) -> Position {
         // Acquire: pairs with the server's Release after its copies.
         let read = Position(self.ack.read[exchange.lane].0.load(Ordering::Acquire));
-        let written = self.written[exchange.lane];
-        if read.exchange() != written.exchange() {
-            // The server has not opened this exchange yet: nothing of it has been read.
-            return LANE_BYTES
-                - usize::try_from(written.bytes())
-                    .unwrap_or(LANE_BYTES)
-                    .min(LANE_BYTES);
+        if read.exchange() == exchange.read.exchange() {
+            read
+        } else {
+            // The server has read nothing of this exchange yet.
+            exchange.read.start()
         }
-        waiting(read, written).map_or(0, |w| LANE_BYTES - w)
     }
 
     /// Shows the server what was written so far.

@@ -248,12 +248,8 @@ impl Desk {
         };
         if entry.dead.is_none() && entry.ticket.is_some() {
             match self.memory.look(slot, entry.generation) {
-                Seen::Done(worker, incarnation, lane) => {
-                    if let Some(memory) = self.workers.get(worker, incarnation) {
-                        memory.discard(lane);
-                        self.memory.wake_worker_for_space(worker);
-                    }
-                }
+                // Freeing the slot hands the lane back, read or not.
+                Seen::Done(..) => {}
                 Seen::Queued if self.memory.cancel_queued(slot, entry.generation) => {
                     entry.generation = entry.generation.next();
                 }
