@@ -8,3 +8,4 @@ pub mod cli;
 pub mod config;
 pub mod dispatch;
 pub mod edge;
+pub mod supervise;

@@ -1,0 +1,513 @@
+//! Keeps a pool's zygote and workers running, and ends them.
+//!
+//! [`Supervisor`] owns the processes. Everything that happens comes to it as an [`Event`], `policy` says what to do about it. It
+//! tells dispatch which workers live, and kills those that dispatch wants dead. It knows nothing of requests but the numbers
+//! that the scoreboard shows. Called by `app`. Runs in: server, on the main thread, which lives as long as the server: the
+//! kernel ends a zygote with the *thread* that started it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `policy` | what to do, and when: pure |
+//! | `zygote`, `worker` | one process each, with its sockets and pipes |
+//! | `process` | a pidfd: end, status, kill |
+//! | `socket` | control messages without blocking |
+//! | `output` | what processes print |
+//! | `ending` | how processes end, in words |
+
+mod ending;
+mod output;
+mod policy;
+mod process;
+mod socket;
+mod stop;
+mod worker;
+mod zygote;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ipc::control::{Fork, FromZygote};
+use ipc::scoreboard::Command;
+use ipc::server_side::WorkerMemory;
+use ipc::slot::{Incarnation, WorkerId};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, error, info, warn};
+
+use self::ending::Ending;
+use self::policy::{Action, State};
+use self::process::Process;
+use self::worker::{Figures, Surroundings, Unborn, Who, Worker};
+use self::zygote::{Recipe, Zygote};
+use crate::config::Config;
+use crate::dispatch::{KillRequest, PoolShared};
+
+/// Events that may wait for the supervisor; who sends more of them waits.
+const EVENTS: usize = 1024;
+/// How long the zygote's report about a dead worker is waited for.
+const REPORT_GRACE: Duration = Duration::from_millis(250);
+
+/// Why the pool could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The worker's binary could not be run.
+    #[error("starting {binary}: {error}; is it installed beside hearth, and does it find libphp?")]
+    Spawn {
+        /// Path of the binary.
+        binary: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// PHP or the application did not boot.
+    #[error("the application did not boot: {reason}")]
+    Boot {
+        /// PHP's message, or what is known.
+        reason: String,
+    },
+}
+
+/// The pool is up.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// `8.2.36`.
+    pub php_version: String,
+}
+
+/// Something happened.
+#[derive(Debug)]
+enum Event {
+    /// A zygote said something.
+    Zygote {
+        generation: u32,
+        message: FromZygote,
+        fds: Vec<OwnedFd>,
+    },
+    /// A zygote is dead, and all that it said has been handed on.
+    ZygoteGone { generation: u32 },
+    /// A worker's pidfd fired.
+    WorkerGone {
+        worker: WorkerId,
+        incarnation: Incarnation,
+    },
+    /// Nobody said in time how a worker ended.
+    WorkerUnexplained {
+        worker: WorkerId,
+        incarnation: Incarnation,
+    },
+}
+
+/// One pool's processes.
+#[derive(Debug)]
+pub struct Supervisor {
+    pool: Arc<PoolShared>,
+    recipe: Recipe,
+    state: State,
+    zygote: Option<Zygote>,
+    generation: u32,
+    php_version: Option<String>,
+    /// Asked for, not forked yet.
+    unborn: BTreeMap<u16, Unborn>,
+    workers: BTreeMap<u16, Worker>,
+    incarnations: Vec<Incarnation>,
+    start_error: Option<StartError>,
+    inbox: mpsc::Receiver<Event>,
+    events: mpsc::Sender<Event>,
+    kills: mpsc::Receiver<KillRequest>,
+    children: Signal,
+    tasks: TaskTracker,
+}
+
+impl Supervisor {
+    /// Nothing is started yet. Must be called within the runtime that supervises.
+    pub fn new(
+        config: &Config,
+        pool: Arc<PoolShared>,
+        eventfds: Vec<OwnedFd>,
+        kills: mpsc::Receiver<KillRequest>,
+    ) -> io::Result<Self> {
+        // Workers outlive their zygote; then they become our children, and we see how they end.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let (events, inbox) = mpsc::channel(EVENTS);
+        let workers = config.pool.workers;
+        Ok(Self {
+            recipe: Recipe::new(config, pool.memory(), eventfds),
+            pool,
+            state: State::new(workers, config.pool.boot_timeout),
+            zygote: None,
+            generation: 0,
+            php_version: None,
+            unborn: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            incarnations: vec![Incarnation(0); usize::from(workers)],
+            start_error: None,
+            inbox,
+            events,
+            kills,
+            children: signal(SignalKind::child())?,
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// Boots the application and returns once the first worker runs, or the first zygote has failed.
+    pub async fn start(&mut self) -> Result<Started, StartError> {
+        loop {
+            self.step().await;
+            if let Some(error) = self.start_error.take() {
+                return Err(error);
+            }
+            if let Some(php_version) = &self.php_version
+                && !self.workers.is_empty()
+            {
+                return Ok(Started {
+                    php_version: php_version.clone(),
+                });
+            }
+        }
+    }
+
+    /// Keeps the pool running. Never returns; cancel-safe.
+    pub async fn supervise(&mut self) {
+        loop {
+            self.step().await;
+        }
+    }
+
+    /// Does what is due, waits for the next thing to happen and notes it. Cancel-safe: it waits in one place only.
+    async fn step(&mut self) {
+        let plan = self.state.plan(Instant::now());
+        for action in plan.actions {
+            self.perform(action);
+        }
+        let alarm = async {
+            match plan.wake_at {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        // Cancel-safe: receiving from channels and signals, and a timer that `plan` sets anew.
+        tokio::select! {
+            Some(event) = self.inbox.recv() => self.note(event),
+            Some(kill) = self.kills.recv() => self.kill(&kill),
+            _ = self.children.recv() => self.reap_strangers(),
+            () = alarm => {}
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::StartZygote => self.start_zygote(),
+            Action::KillZygote => {
+                if let Some(zygote) = &mut self.zygote {
+                    error!(
+                        generation = zygote.generation,
+                        "zygote killed: it did not boot within boot_timeout"
+                    );
+                    zygote
+                        .boot_failure
+                        .get_or_insert_with(|| "it did not boot within boot_timeout".to_owned());
+                    zygote.process.kill();
+                }
+            }
+            Action::Fork(number) => {
+                if let Err(error) = self.fork(number) {
+                    error!(worker = number, %error, "worker not forked");
+                    self.state.fork_failed(number, Instant::now());
+                }
+            }
+        }
+    }
+
+    fn start_zygote(&mut self) {
+        self.generation += 1;
+        let started = self.recipe.start(
+            self.generation,
+            self.pool.memory(),
+            self.events.clone(),
+            &self.tasks,
+        );
+        match started {
+            Ok(zygote) => {
+                debug!(
+                    generation = zygote.generation,
+                    pid = zygote.process.pid(),
+                    "zygote started"
+                );
+                self.zygote = Some(zygote);
+            }
+            Err(error) => {
+                error!(binary = %self.recipe.binary(), %error, "zygote not started");
+                self.start_error.get_or_insert(StartError::Spawn {
+                    binary: self.recipe.binary(),
+                    error,
+                });
+                self.state.zygote_gone(Instant::now());
+            }
+        }
+    }
+
+    fn fork(&mut self, number: u16) -> io::Result<()> {
+        let no_zygote = || io::Error::other("the zygote takes no orders");
+        let worker = WorkerId(number);
+        let incarnation = self.next_incarnation(number);
+        let memory = Arc::new(WorkerMemory::create()?);
+        let (unborn, fds) = Unborn::create(incarnation, Arc::clone(&memory))?;
+        if let Some(block) = self.pool.memory().worker(worker) {
+            block.reset();
+        }
+        self.pool.worker_starts(worker, incarnation, memory);
+        let fork = Fork {
+            worker: number,
+            incarnation: incarnation.0,
+        };
+        let zygote = self.zygote.as_ref().ok_or_else(no_zygote)?;
+        if !zygote.fork(fork, fds) {
+            return Err(no_zygote());
+        }
+        self.unborn.insert(number, unborn);
+        Ok(())
+    }
+
+    fn next_incarnation(&mut self, number: u16) -> Incarnation {
+        let Some(last) = self.incarnations.get_mut(usize::from(number)) else {
+            return Incarnation(0);
+        };
+        *last = Incarnation(last.0.wrapping_add(1));
+        *last
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Zygote {
+                generation,
+                message,
+                fds,
+            } => self.note_message(generation, message, fds),
+            Event::ZygoteGone { generation } => self.note_zygote_gone(generation),
+            Event::WorkerGone { worker, incarnation } => self.note_worker_gone((worker, incarnation)),
+            Event::WorkerUnexplained { worker, incarnation } => {
+                self.settle((worker, incarnation), Ending::Unknown);
+            }
+        }
+    }
+
+    fn note_message(&mut self, generation: u32, message: FromZygote, fds: Vec<OwnedFd>) {
+        match message {
+            FromZygote::Ready { php_version, boot_ms } => {
+                info!(generation, php = php_version, boot_ms, "zygote ready");
+                self.php_version = Some(php_version);
+                self.state.zygote_ready();
+            }
+            FromZygote::BootFailed { reason } => {
+                error!(generation, reason, "application not booted");
+                if let Some(zygote) = &mut self.zygote {
+                    zygote.boot_failure = Some(reason);
+                }
+            }
+            FromZygote::Forked {
+                worker,
+                incarnation,
+                pid,
+            } => {
+                let who = (WorkerId(worker), Incarnation(incarnation));
+                self.note_forked(who, pid, fds);
+            }
+            FromZygote::ForkFailed {
+                worker,
+                incarnation,
+                reason,
+            } => {
+                error!(worker, incarnation, reason, "worker not forked");
+                if self.unborn.remove(&worker).is_some() {
+                    self.state.fork_failed(worker, Instant::now());
+                }
+            }
+            FromZygote::Exited {
+                worker,
+                incarnation,
+                code,
+                signal,
+            } => {
+                let who = (WorkerId(worker), Incarnation(incarnation));
+                self.settle(who, Ending::reported(code, signal));
+            }
+        }
+    }
+
+    fn note_forked(&mut self, who: Who, pid: i32, fds: Vec<OwnedFd>) {
+        let (number, incarnation) = (who.0.0, who.1);
+        let expected = self
+            .unborn
+            .remove(&number)
+            .filter(|unborn| unborn.incarnation == incarnation);
+        let process = fds.into_iter().next().map(|pidfd| Process::new(pid, pidfd));
+        match (expected, process) {
+            (Some(unborn), Some(Ok(process))) => {
+                let env = Surroundings {
+                    pool: &self.pool,
+                    events: &self.events,
+                    tasks: &self.tasks,
+                };
+                self.workers.insert(number, unborn.born(who, process, &env));
+                self.state.worker_started(number);
+                info!(worker = number, incarnation = incarnation.0, pid, "worker ready");
+                if self.state.is_stopping() {
+                    self.pool.memory().command(who.0, Command::Drain);
+                }
+            }
+            (expected, _) => {
+                // Its lifeline closes here, which ends it.
+                error!(
+                    worker = number,
+                    pid, "worker given up: the zygote's report makes no sense"
+                );
+                if expected.is_some() {
+                    self.state.fork_failed(number, Instant::now());
+                }
+            }
+        }
+    }
+
+    fn note_zygote_gone(&mut self, generation: u32) {
+        let Some(zygote) = self.zygote.take_if(|zygote| zygote.generation == generation) else {
+            return;
+        };
+        let why = zygote.process.reap().unwrap_or(Ending::Unknown);
+        if self.state.is_stopping() {
+            debug!(generation, %why, "zygote ended");
+        } else if self.state.is_booting() {
+            let reason = zygote.boot_failure.unwrap_or_else(|| match zygote.tail.text() {
+                said if said.is_empty() => format!("hearth-worker ended without a word ({why})"),
+                said => format!("hearth-worker ended ({why}) after printing:\n{said}"),
+            });
+            error!(generation, %why, "zygote did not boot");
+            self.start_error.get_or_insert(StartError::Boot { reason });
+        } else {
+            warn!(generation, %why, workers = self.workers.len(), "zygote died; workers go on, another is started");
+        }
+        for (number, unborn) in std::mem::take(&mut self.unborn) {
+            // If it was forked after all, it ends with its lifeline; what it may have claimed is settled.
+            let why = "its zygote died while it was forked";
+            self.pool.worker_died(WorkerId(number), unborn.incarnation, why);
+        }
+        self.state.zygote_gone(Instant::now());
+        // What it had not reaped has become ours.
+        let ended: Vec<(Who, Ending)> = self.each_worker(|who, worker| Some((who, worker.process.reap()?)));
+        for (who, ending) in ended {
+            self.settle(who, ending);
+        }
+    }
+
+    fn note_worker_gone(&mut self, who: Who) {
+        let Some(worker) = self.worker(who) else { return };
+        if let Some(ending) = worker.process.reap() {
+            self.settle(who, ending);
+            return;
+        }
+        // The zygote is its parent and says how it ended.
+        let events = self.events.clone();
+        self.tasks.spawn(async move {
+            tokio::time::sleep(REPORT_GRACE).await;
+            let (worker, incarnation) = who;
+            // The supervisor is gone only when the server has stopped.
+            let _ = events
+                .send(Event::WorkerUnexplained { worker, incarnation })
+                .await;
+        });
+    }
+
+    /// A worker is dead: dispatch settles what it held, the log says why, policy says when it is replaced.
+    fn settle(&mut self, who: Who, ending: Ending) {
+        if self.worker(who).is_none() {
+            return;
+        }
+        let (number, incarnation) = (who.0.0, who.1.0);
+        let Some(worker) = self.workers.remove(&number) else {
+            return;
+        };
+        let figures = self.figures(who.0);
+        let why = worker
+            .killed()
+            .map_or_else(|| ending.to_string(), |reason| format!("killed: {reason}"));
+        self.pool.worker_died(who.0, who.1, &why);
+        let delay = self
+            .state
+            .worker_ended(number, ending, figures.record(), Instant::now());
+        let (pid, requests) = (worker.process.pid(), figures.requests);
+        let request = figures.running.map(tracing::field::display);
+        if ending.is_planned() {
+            info!(worker = number, incarnation, pid, requests, why, "worker ended");
+        } else {
+            warn!(
+                worker = number,
+                incarnation, pid, requests, request, why, "worker died"
+            );
+        }
+        if !delay.is_zero() {
+            warn!(
+                worker = number,
+                ?delay,
+                "worker is replaced later: it has crashed too often in a row"
+            );
+        }
+    }
+
+    fn kill(&mut self, kill: &KillRequest) {
+        match *kill {
+            KillRequest::One {
+                worker,
+                incarnation,
+                request,
+                reason,
+            } => {
+                let elsewhere = self
+                    .figures(worker)
+                    .running
+                    .is_some_and(|running| running != request);
+                if let Some(victim) = self.workers.get_mut(&worker.0)
+                    && victim.incarnation == incarnation
+                    && !elsewhere
+                    && victim.killed().is_none()
+                {
+                    warn!(worker = worker.0, incarnation = incarnation.0, %request, reason, "worker killed");
+                    victim.kill(reason);
+                }
+            }
+            KillRequest::All { reason } => {
+                error!(workers = self.workers.len(), reason, "all workers killed");
+                self.workers.values_mut().for_each(|worker| worker.kill(reason));
+            }
+        }
+    }
+
+    fn reap_strangers(&self) {
+        process::reap_strangers(&|pid| {
+            let zygote = self.zygote.as_ref().map(|zygote| zygote.process.pid());
+            zygote == Some(pid) || self.workers.values().any(|worker| worker.process.pid() == pid)
+        });
+    }
+
+    fn worker(&self, (worker, incarnation): Who) -> Option<&Worker> {
+        self.workers
+            .get(&worker.0)
+            .filter(|found| found.incarnation == incarnation)
+    }
+
+    fn each_worker<T>(&self, each: impl Fn(Who, &Worker) -> Option<T>) -> Vec<T> {
+        self.workers
+            .iter()
+            .filter_map(|(&number, worker)| each((WorkerId(number), worker.incarnation), worker))
+            .collect()
+    }
+
+    fn figures(&self, worker: WorkerId) -> Figures {
+        self.pool
+            .memory()
+            .worker(worker)
+            .map(Figures::read)
+            .unwrap_or_default()
+    }
+}

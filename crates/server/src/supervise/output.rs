@@ -1,0 +1,181 @@
+//! What PHP, its extensions and child programs print goes into the log, with worker and request. Runs in: server.
+//!
+//! A process has one pipe for stdout and stderr; `ipc::logline` says how a line of ours looks there. What is printed faster than
+//! [`LINES_A_SECOND`] is dropped and counted: a flood costs lines, never the server.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ipc::logline::{Level, Line, Lines};
+use ipc::slot::WorkerId;
+use tokio::net::unix::pipe::Receiver;
+use tracing::{debug, error, field, info, warn};
+
+use crate::dispatch::{PoolShared, RequestId};
+
+/// Lines of one process that are logged in a second.
+const LINES_A_SECOND: u32 = 1000;
+/// Bytes read at once.
+const CHUNK: usize = 16 * 1024;
+/// Last lines of a zygote that are kept, for the report when it does not boot.
+const TAIL: usize = 20;
+
+/// Who prints.
+#[derive(Debug)]
+pub(super) enum Speaker {
+    /// A zygote; its last lines are kept.
+    Zygote(Tail),
+    /// A worker; lines that name no request are put down to the one that the scoreboard names.
+    Worker(WorkerId, Arc<PoolShared>),
+}
+
+/// The last lines of a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tail(Arc<Mutex<VecDeque<String>>>);
+
+impl Tail {
+    fn push(&self, text: &str) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == TAIL {
+            lines.pop_front();
+        }
+        lines.push_back(text.to_owned());
+    }
+
+    /// All that is kept, a line each.
+    pub(super) fn text(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Copies a process's output into the log until the last writer has closed the pipe.
+pub(super) async fn pump(pipe: Receiver, speaker: Speaker) {
+    let mut lines = Lines::default();
+    let mut rate = Rate::new(Instant::now());
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match pipe.try_read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                let bytes = buffer.get(..count).unwrap_or_default();
+                let now = Instant::now();
+                lines.feed(bytes, |line| print(&speaker, &mut rate, now, line));
+                // Everything else on this runtime gets its turn between two reads.
+                tokio::task::yield_now().await;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                if pipe.readable().await.is_err() {
+                    break;
+                }
+            }
+            Err(_) => break,
+        }
+    }
+    lines.finish(|line| print(&speaker, &mut rate, Instant::now(), line));
+    rate.report(&speaker);
+}
+
+fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
+    if !rate.admit(speaker, now) {
+        return;
+    }
+    let text = String::from_utf8_lossy(line.message);
+    let (worker, request) = match speaker {
+        Speaker::Zygote(tail) => {
+            tail.push(&text);
+            (None, line.request)
+        }
+        Speaker::Worker(worker, pool) => (
+            Some(worker.0),
+            line.request.or_else(|| current_request(pool, *worker)),
+        ),
+    };
+    let request = request.map(|id| field::display(RequestId(id)));
+    let text = &*text;
+    match line.level {
+        Some(level) if level <= Level::ERROR => error!(worker, request, text, "php"),
+        Some(Level::WARNING) => warn!(worker, request, text, "php"),
+        Some(Level::DEBUG) => debug!(worker, request, text, "php"),
+        Some(_) | None => info!(worker, request, text, "php"),
+    }
+}
+
+/// What the worker runs, or ran last: the pipe is read a little later than it was written.
+fn current_request(pool: &PoolShared, worker: WorkerId) -> Option<u64> {
+    let block = pool.memory().worker(worker)?;
+    // Relaxed: for the log.
+    Some(block.request.load(std::sync::atomic::Ordering::Relaxed)).filter(|&id| id != 0)
+}
+
+/// Counts lines by the second.
+#[derive(Debug)]
+struct Rate {
+    since: Instant,
+    lines: u32,
+    dropped: u64,
+}
+
+impl Rate {
+    const fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            lines: 0,
+            dropped: 0,
+        }
+    }
+
+    /// True if one more line may be logged.
+    fn admit(&mut self, speaker: &Speaker, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= Duration::from_secs(1) {
+            self.report(speaker);
+            *self = Self::new(now);
+        }
+        self.lines += 1;
+        let admitted = self.lines <= LINES_A_SECOND;
+        self.dropped += u64::from(!admitted);
+        self.lines = self.lines.min(LINES_A_SECOND);
+        admitted
+    }
+
+    fn report(&self, speaker: &Speaker) {
+        if self.dropped > 0 {
+            let worker = match speaker {
+                Speaker::Zygote(_) => None,
+                Speaker::Worker(worker, _) => Some(worker.0),
+            };
+            warn!(worker, lines = self.dropped, "php output dropped");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_cut_each_second_and_counted() {
+        let speaker = Speaker::Zygote(Tail::default());
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        let admitted = (0..LINES_A_SECOND * 3)
+            .filter(|_| rate.admit(&speaker, start))
+            .count();
+        assert_eq!(
+            (admitted, rate.dropped),
+            (LINES_A_SECOND as usize, u64::from(LINES_A_SECOND) * 2)
+        );
+        assert!(rate.admit(&speaker, start + Duration::from_secs(1)));
+        assert_eq!(rate.dropped, 0);
+    }
+
+    #[test]
+    fn the_tail_keeps_the_last_lines() {
+        let tail = Tail::default();
+        for n in 0..TAIL + 2 {
+            tail.push(&n.to_string());
+        }
+        assert!(tail.text().starts_with("2\n3\n"));
+    }
+}

@@ -1,0 +1,366 @@
+//! What to do about the zygote and the workers: pure, so that tables can test it.
+//!
+//! [`State`] hears what happened ([`State::worker_ended`], …) and [`State::plan`] says what to do now and when to look again. It
+//! starts nothing and reads no clock. Called by the supervisor only. Runs in: server.
+
+use std::time::{Duration, Instant};
+
+use super::ending::Ending;
+
+/// Crashes in a row of one worker number without delay: a killed worker is replaced at once.
+const FREE_CRASHES: u32 = 3;
+/// Delay of the first fork that is delayed; doubles with each further crash.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+/// Longest delay between two forks of a worker number.
+const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// Delay before a zygote is started after one that did not boot; doubles with each further failure.
+const FIRST_BOOT_DELAY: Duration = Duration::from_millis(500);
+/// Longest delay between two starts of the zygote.
+const LONGEST_BOOT_DELAY: Duration = Duration::from_secs(30);
+
+/// What the supervisor is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Start a zygote.
+    StartZygote,
+    /// The zygote has not booted in time: kill it.
+    KillZygote,
+    /// Ask the zygote for worker `.0`.
+    Fork(u16),
+}
+
+/// What to do now, and when to ask again if nothing happens.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) actions: Vec<Action>,
+    pub(super) wake_at: Option<Instant>,
+}
+
+/// The zygote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Zygote {
+    /// None runs; one may be started from this moment on.
+    Down {
+        since: Option<Instant>,
+    },
+    Booting {
+        until: Instant,
+    },
+    /// It was killed; its death has not been heard of yet.
+    Condemned,
+    Ready,
+}
+
+/// One worker number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    /// No process; one may be forked from this moment on (`None`: at once).
+    Empty { until: Option<Instant> },
+    /// The zygote was asked.
+    Forking,
+    /// A process runs.
+    Taken,
+}
+
+/// What is known about the pool's processes.
+#[derive(Debug)]
+pub(super) struct State {
+    boot_timeout: Duration,
+    zygote: Zygote,
+    boot_failures: u32,
+    seats: Vec<(Seat, u32)>,
+    stopping: bool,
+}
+
+/// What a worker did before it ended: figures of the scoreboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// It took at least one request.
+    pub(super) claimed: bool,
+    /// It finished at least one request.
+    pub(super) finished: bool,
+}
+
+impl State {
+    pub(super) fn new(workers: u16, boot_timeout: Duration) -> Self {
+        Self {
+            boot_timeout,
+            zygote: Zygote::Down { since: None },
+            boot_failures: 0,
+            seats: (0..workers).map(|_| (Seat::Empty { until: None }, 0)).collect(),
+            stopping: false,
+        }
+    }
+
+    /// What to do at `now`. The actions are taken as done.
+    pub(super) fn plan(&mut self, now: Instant) -> Plan {
+        let mut plan = Plan::default();
+        if self.stopping {
+            return plan;
+        }
+        match self.zygote {
+            Zygote::Down { since } if since.is_none_or(|at| at <= now) => {
+                plan.actions.push(Action::StartZygote);
+                let until = now + self.boot_timeout;
+                self.zygote = Zygote::Booting { until };
+                plan.wait_until(until);
+            }
+            Zygote::Down { since } => plan.wake_at = since,
+            Zygote::Booting { until } if until <= now => {
+                self.zygote = Zygote::Condemned;
+                plan.actions.push(Action::KillZygote);
+            }
+            Zygote::Condemned => {}
+            Zygote::Booting { until } => plan.wait_until(until),
+            Zygote::Ready => self.plan_forks(now, &mut plan),
+        }
+        plan
+    }
+
+    fn plan_forks(&mut self, now: Instant, plan: &mut Plan) {
+        for (number, (seat, _)) in (0_u16..).zip(&mut self.seats) {
+            match *seat {
+                Seat::Empty { until: Some(until) } if until > now => plan.wait_until(until),
+                Seat::Empty { .. } => {
+                    *seat = Seat::Forking;
+                    plan.actions.push(Action::Fork(number));
+                }
+                Seat::Forking | Seat::Taken => {}
+            }
+        }
+    }
+
+    /// The zygote has booted.
+    pub(super) fn zygote_ready(&mut self) {
+        self.zygote = Zygote::Ready;
+        self.boot_failures = 0;
+    }
+
+    /// The zygote is gone. One that had booted is replaced at once; one that had not, after a delay.
+    pub(super) fn zygote_gone(&mut self, now: Instant) {
+        let since = if self.zygote == Zygote::Ready {
+            None
+        } else {
+            self.boot_failures += 1;
+            Some(now + doubled(FIRST_BOOT_DELAY, self.boot_failures - 1, LONGEST_BOOT_DELAY))
+        };
+        self.zygote = Zygote::Down { since };
+        for (seat, _) in &mut self.seats {
+            if *seat == Seat::Forking {
+                *seat = Seat::Empty { until: None };
+            }
+        }
+    }
+
+    /// The zygote has forked worker `number`.
+    pub(super) fn worker_started(&mut self, number: u16) {
+        if let Some((seat, _)) = self.seats.get_mut(usize::from(number)) {
+            *seat = Seat::Taken;
+        }
+    }
+
+    /// The zygote could not fork worker `number`.
+    pub(super) fn fork_failed(&mut self, number: u16, now: Instant) {
+        if let Some((seat, crashes)) = self.seats.get_mut(usize::from(number)) {
+            *crashes = crashes.saturating_add(1).max(FREE_CRASHES + 1);
+            *seat = Seat::Empty {
+                until: Some(now + delay_after(*crashes)),
+            };
+        }
+    }
+
+    /// Worker `number` is dead. Returns the delay before it is replaced.
+    pub(super) fn worker_ended(
+        &mut self,
+        number: u16,
+        ending: Ending,
+        did: Record,
+        now: Instant,
+    ) -> Duration {
+        let Some((seat, crashes)) = self.seats.get_mut(usize::from(number)) else {
+            return Duration::ZERO;
+        };
+        // A script that ends without ever asking for a request would be forked without end as well.
+        let sound = if ending.is_planned() {
+            did.claimed
+        } else {
+            did.finished
+        };
+        *crashes = if sound { 0 } else { crashes.saturating_add(1) };
+        let delay = delay_after(*crashes);
+        *seat = Seat::Empty {
+            until: (!delay.is_zero()).then(|| now + delay),
+        };
+        delay
+    }
+
+    /// Nothing is started any more.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// True once nothing is started any more.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// True while no zygote is ready.
+    pub(super) fn is_booting(&self) -> bool {
+        self.zygote != Zygote::Ready
+    }
+}
+
+impl Plan {
+    fn wait_until(&mut self, at: Instant) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+}
+
+/// Delay before the next fork of a number that has crashed this often in a row.
+fn delay_after(crashes: u32) -> Duration {
+    match crashes.checked_sub(FREE_CRASHES + 1) {
+        None => Duration::ZERO,
+        Some(doublings) => doubled(FIRST_DELAY, doublings, LONGEST_DELAY),
+    }
+}
+
+fn doubled(first: Duration, doublings: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << doublings.min(16)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use ipc::control::exit;
+
+    use super::*;
+
+    const BOOT: Duration = Duration::from_secs(30);
+    const NOTHING: Record = Record {
+        claimed: false,
+        finished: false,
+    };
+    const TOOK_ONE: Record = Record {
+        claimed: true,
+        finished: false,
+    };
+    const FINISHED_SOME: Record = Record {
+        claimed: true,
+        finished: true,
+    };
+
+    fn ready(workers: u16, now: Instant) -> State {
+        let mut state = State::new(workers, BOOT);
+        assert_eq!(state.plan(now).actions, [Action::StartZygote]);
+        state.zygote_ready();
+        state
+    }
+
+    #[test]
+    fn a_zygote_is_started_then_all_workers_are_forked_once() {
+        let now = Instant::now();
+        let mut state = ready(3, now);
+        assert_eq!(
+            state.plan(now).actions,
+            [Action::Fork(0), Action::Fork(1), Action::Fork(2)]
+        );
+        assert_eq!(state.plan(now), Plan::default());
+    }
+
+    #[test]
+    fn a_zygote_that_does_not_boot_in_time_is_killed_and_retried_later() {
+        let now = Instant::now();
+        let mut state = State::new(1, BOOT);
+        assert_eq!(state.plan(now).wake_at, Some(now + BOOT));
+        assert_eq!(state.plan(now + BOOT).actions, [Action::KillZygote]);
+        assert_eq!(state.plan(now + BOOT), Plan::default());
+        state.zygote_gone(now + BOOT);
+        let again = state.plan(now + BOOT);
+        assert_eq!(
+            (again.actions, again.wake_at),
+            (vec![], Some(now + BOOT + FIRST_BOOT_DELAY))
+        );
+        let later = state.plan(now + BOOT + FIRST_BOOT_DELAY);
+        assert_eq!(later.actions, [Action::StartZygote]);
+    }
+
+    #[test]
+    fn a_dead_zygote_is_replaced_at_once_and_open_forks_are_asked_for_again() {
+        let now = Instant::now();
+        let mut state = ready(2, now);
+        assert_eq!(state.plan(now).actions.len(), 2);
+        state.worker_started(0);
+        state.zygote_gone(now);
+        assert_eq!(state.plan(now).actions, [Action::StartZygote]);
+        state.zygote_ready();
+        assert_eq!(state.plan(now).actions, [Action::Fork(1)]);
+    }
+
+    /// What a worker ends with, what it did, and the delays in milliseconds of ten such endings in a row.
+    #[test]
+    fn delays_grow_only_for_workers_that_do_nothing_useful() {
+        let table = [
+            (Ending::Signal(9), FINISHED_SOME, [0; 10]),
+            (
+                Ending::Signal(11),
+                NOTHING,
+                [0, 0, 0, 100, 200, 400, 800, 1600, 3200, 6400],
+            ),
+            (
+                Ending::Signal(11),
+                TOOK_ONE,
+                [0, 0, 0, 100, 200, 400, 800, 1600, 3200, 6400],
+            ),
+            (Ending::Code(exit::SCRIPT_ENDED), TOOK_ONE, [0; 10]),
+            (
+                Ending::Code(exit::SCRIPT_ENDED),
+                NOTHING,
+                [0, 0, 0, 100, 200, 400, 800, 1600, 3200, 6400],
+            ),
+            (Ending::Code(255), FINISHED_SOME, [0; 10]),
+            (
+                Ending::Unknown,
+                NOTHING,
+                [0, 0, 0, 100, 200, 400, 800, 1600, 3200, 6400],
+            ),
+        ];
+        for (ending, did, expected) in table {
+            let now = Instant::now();
+            let mut state = ready(1, now);
+            let delays = expected.map(|_| {
+                state.worker_started(0);
+                state.worker_ended(0, ending, did, now).as_millis()
+            });
+            assert_eq!(delays, expected, "{ending:?} {did:?}");
+        }
+    }
+
+    #[test]
+    fn a_delayed_worker_is_forked_when_its_time_has_come() {
+        let now = Instant::now();
+        let mut state = ready(1, now);
+        state.fork_failed(0, now);
+        let waiting = state.plan(now);
+        assert_eq!(
+            (waiting.actions, waiting.wake_at),
+            (vec![], Some(now + FIRST_DELAY))
+        );
+        assert_eq!(state.plan(now + FIRST_DELAY).actions, [Action::Fork(0)]);
+    }
+
+    #[test]
+    fn the_longest_delay_is_bounded() {
+        assert_eq!(delay_after(u32::MAX), LONGEST_DELAY);
+        assert_eq!(
+            doubled(FIRST_BOOT_DELAY, u32::MAX, LONGEST_BOOT_DELAY),
+            LONGEST_BOOT_DELAY
+        );
+    }
+
+    #[test]
+    fn nothing_is_started_while_stopping() {
+        let now = Instant::now();
+        let mut state = ready(2, now);
+        state.stop();
+        assert_eq!(state.plan(now), Plan::default());
+    }
+}

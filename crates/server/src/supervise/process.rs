@@ -1,0 +1,85 @@
+//! A process by its pidfd: waiting for its end, its status, killing it. Runs in: server.
+//!
+//! A pidfd names one process for ever, so a signal never reaches a stranger that got the same number.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
+use tokio::io::unix::AsyncFd;
+
+use super::ending::Ending;
+use crate::dispatch::reactor;
+
+/// A process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pid: i32,
+    pidfd: AsyncFd<OwnedFd>,
+}
+
+impl Process {
+    /// A process whose pidfd came in a message.
+    pub(super) fn new(pid: i32, pidfd: OwnedFd) -> io::Result<Self> {
+        Ok(Self {
+            pid,
+            pidfd: reactor::watch(pidfd)?,
+        })
+    }
+
+    /// A child of this process that has not been waited for.
+    pub(super) fn of_child(child: &std::process::Child) -> io::Result<Self> {
+        let pid = Pid::from_child(child);
+        Self::new(pid.as_raw_nonzero().get(), pidfd_open(pid, PidfdFlags::empty())?)
+    }
+
+    /// Its number, for the log.
+    pub(super) const fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Returns once the process has ended. Cancel-safe.
+    pub(super) async fn ended(&self) {
+        // An error means that the runtime is shutting down: then nobody asks for the answer either.
+        let _ = self.pidfd.readable().await;
+    }
+
+    /// Its status, if it has ended and is our child (the zygote is; a worker once its zygote is gone). Reaps it.
+    pub(super) fn reap(&self) -> Option<Ending> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), options)
+            .ok()
+            .flatten()?;
+        Some(Ending::waited(&status))
+    }
+
+    /// Kills it. A process that has ended already is no error.
+    pub(super) fn kill(&self) {
+        if let Err(error) = pidfd_send_signal(&self.pidfd, Signal::KILL)
+            && error != rustix::io::Errno::SRCH
+        {
+            tracing::error!(pid = self.pid, %error, "process not killed");
+        }
+    }
+}
+
+/// Reaps ended processes that PHP left behind: as the child subreaper the server inherits what workers started (`exec("… &")`)
+/// and did not wait for. `ours` are never touched here.
+pub(super) fn reap_strangers(ours: &dyn Fn(i32) -> bool) {
+    let this = rustix::process::getpid().as_raw_nonzero();
+    // Orphans go to the main thread. Without CONFIG_PROC_CHILDREN the file is missing; then they stay until the server ends.
+    let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{this}/children")) else {
+        return;
+    };
+    let strangers = children
+        .split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .filter(|&pid| !ours(pid));
+    for pid in strangers.filter_map(Pid::from_raw) {
+        if let Ok(Some(_)) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+            tracing::debug!(pid = pid.as_raw_nonzero().get(), "orphaned process reaped");
+        }
+    }
+}

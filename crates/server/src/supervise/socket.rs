@@ -1,0 +1,59 @@
+//! A control socket on the supervisor's runtime: messages of `ipc::control`, without blocking. Runs in: server.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ipc::control;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The server's end of a control socket.
+#[derive(Debug)]
+pub(super) struct Socket(AsyncFd<OwnedFd>);
+
+impl Socket {
+    #[expect(
+        deprecated,
+        reason = "the new constructor is unsafe for types whose as_raw_fd may change; an OwnedFd's never does"
+    )]
+    pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self(AsyncFd::with_interest(
+            fd,
+            Interest::READABLE | Interest::WRITABLE,
+        )?))
+    }
+
+    /// The next message; `None` once the other side is gone. Cancel-safe.
+    pub(super) async fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+        let received = self
+            .0
+            .async_io(Interest::READABLE, |fd| control::receive(fd.as_fd()))
+            .await;
+        gone_is_end(received)
+    }
+
+    /// The next message if one is there: used to read what a dead process left behind.
+    pub(super) fn receive_now<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+        match gone_is_end(control::receive(self.0.get_ref().as_fd())) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            received => received,
+        }
+    }
+
+    /// Sends one message. Waits while the other side has not taken earlier ones (the kernel holds about ten).
+    pub(super) async fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.0
+            .async_io(Interest::WRITABLE, |fd| control::send(fd.as_fd(), message, fds))
+            .await
+    }
+}
+
+fn gone_is_end<T>(received: io::Result<Option<T>>) -> io::Result<Option<T>> {
+    match received {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
+        received => received,
+    }
+}

@@ -1,0 +1,104 @@
+//! Ending the pool: drain, or cut. Runs in: server.
+
+use std::time::{Duration, Instant};
+
+use ipc::scoreboard::Command;
+use tracing::{error, info, warn};
+
+use super::Supervisor;
+
+/// How long a killed process may take to be gone, and an idle zygote to end.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long tasks may read what ended processes have left in their pipes.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How the pool ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Workers that were killed, with a request or because they did not end by themselves.
+    pub killed: usize,
+}
+
+impl Supervisor {
+    /// Lets workers finish the request that they run, then ends them and the zygote; kills what is left at `until`. Nothing is
+    /// started any more. Cancel-safe: call [`Supervisor::cut`] instead to hurry.
+    pub async fn drain(&mut self, until: Instant) -> Ended {
+        self.state.stop();
+        for worker in self.each_worker(|(worker, _), _| Some(worker)) {
+            self.pool.memory().command(worker, Command::Drain);
+        }
+        // Cancel-safe, as `step` is.
+        while !self.no_workers() && tokio::time::timeout_at(until.into(), self.step()).await.is_ok() {}
+        let killed = self.kill_workers("it did not end within stop_timeout");
+        self.end_zygote().await;
+        self.last_words().await;
+        info!(killed, "workers stopped");
+        Ended { killed }
+    }
+
+    /// Kills everything at once.
+    pub async fn cut(&mut self) -> Ended {
+        self.state.stop();
+        let killed = self.kill_workers("the server was told to stop at once");
+        if let Some(zygote) = &self.zygote {
+            zygote.process.kill();
+        }
+        self.end_zygote().await;
+        info!(killed, "workers stopped");
+        Ended { killed }
+    }
+
+    fn no_workers(&self) -> bool {
+        self.workers.is_empty() && self.unborn.is_empty()
+    }
+
+    fn kill_workers(&mut self, reason: &'static str) -> usize {
+        for (&number, worker) in &mut self.workers {
+            warn!(worker = number, reason, "worker killed");
+            worker.kill(reason);
+        }
+        self.workers.len()
+    }
+
+    /// Waits for the deaths of killed workers and of the zygote, which is asked to end first.
+    async fn end_zygote(&mut self) {
+        if let Some(zygote) = &self.zygote {
+            zygote.stop();
+        }
+        if self.gone_in_time().await {
+            return;
+        }
+        if let Some(zygote) = &self.zygote {
+            warn!(
+                generation = zygote.generation,
+                "zygote killed: it did not end when asked"
+            );
+            zygote.process.kill();
+        }
+        if !self.gone_in_time().await {
+            error!(
+                workers = self.workers.len(),
+                "processes left behind: killed, but not gone"
+            );
+        }
+    }
+
+    async fn gone_in_time(&mut self) -> bool {
+        let until = Instant::now() + DEATH_TIMEOUT;
+        while !self.workers.is_empty() || self.zygote.is_some() {
+            if tokio::time::timeout_at(until.into(), self.step()).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Children of PHP may hold a worker's pipe open; they are not waited for long.
+    async fn last_words(&mut self) {
+        self.tasks.close();
+        if let Some(zygote) = self.zygote.take() {
+            drop(zygote);
+        }
+        let _ = tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await;
+    }
+}

@@ -1,0 +1,188 @@
+//! One worker: what it is forked with, and what the server keeps of it. Runs in: server.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ipc::control::{self, FromWorker, ToWorker};
+use ipc::scoreboard::{Stage, WorkerBlock};
+use ipc::server_side::WorkerMemory;
+use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::error;
+
+use super::Event;
+use super::output::{self, Speaker};
+use super::policy::Record;
+use super::process::Process;
+use super::socket::Socket;
+use crate::dispatch::{PoolShared, RequestId};
+
+/// Which worker: its number and how often that was forked.
+pub(super) type Who = (WorkerId, Incarnation);
+
+/// What the zygote gets for a fork, in the order of `ipc::control`.
+#[derive(Debug)]
+pub(super) struct ForkFds {
+    memory: Arc<WorkerMemory>,
+    control: OwnedFd,
+    lifeline: OwnedFd,
+    output: OwnedFd,
+}
+
+impl ForkFds {
+    pub(super) fn borrow(&self) -> [BorrowedFd<'_>; 5] {
+        [
+            self.memory.resp_fd(),
+            self.memory.ack_fd(),
+            self.control.as_fd(),
+            self.lifeline.as_fd(),
+            self.output.as_fd(),
+        ]
+    }
+}
+
+/// The server's ends of what a worker is forked with.
+#[derive(Debug)]
+pub(super) struct Unborn {
+    pub(super) incarnation: Incarnation,
+    socket: Socket,
+    output: pipe::Receiver,
+    lifeline: OwnedFd,
+}
+
+impl Unborn {
+    /// Creates everything a new worker needs.
+    pub(super) fn create(incarnation: Incarnation, memory: Arc<WorkerMemory>) -> io::Result<(Self, ForkFds)> {
+        let (ours, control) = control::pair()?;
+        let (lifeline_read, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (output_read, output) = pipe_with(PipeFlags::CLOEXEC)?;
+        let unborn = Self {
+            incarnation,
+            socket: Socket::new(ours)?,
+            output: pipe::Receiver::from_owned_fd(output_read)?,
+            lifeline,
+        };
+        Ok((
+            unborn,
+            ForkFds {
+                memory,
+                control,
+                lifeline: lifeline_read,
+                output,
+            },
+        ))
+    }
+
+    /// The worker runs: from now on it is listened to.
+    pub(super) fn born(self, who: Who, process: Process, env: &Surroundings<'_>) -> Worker {
+        let process = Arc::new(process);
+        let pool = Arc::clone(env.pool);
+        env.tasks.spawn(output::pump(
+            self.output,
+            Speaker::Worker(who.0, Arc::clone(&pool)),
+        ));
+        env.tasks
+            .spawn(answer(who, self.socket, Arc::clone(&process), pool));
+        env.tasks
+            .spawn(watch(who, Arc::clone(&process), env.events.clone()));
+        Worker {
+            incarnation: who.1,
+            process,
+            killed: None,
+            _lifeline: self.lifeline,
+        }
+    }
+}
+
+/// What a worker's tasks need.
+pub(super) struct Surroundings<'a> {
+    pub(super) pool: &'a Arc<PoolShared>,
+    pub(super) events: &'a mpsc::Sender<Event>,
+    pub(super) tasks: &'a TaskTracker,
+}
+
+/// One live worker.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) incarnation: Incarnation,
+    pub(super) process: Arc<Process>,
+    /// Why the server killed it.
+    killed: Option<&'static str>,
+    /// The worker ends when this closes: with the server, whatever happens to it.
+    _lifeline: OwnedFd,
+}
+
+impl Worker {
+    /// Kills it. The first reason stays.
+    pub(super) fn kill(&mut self, reason: &'static str) {
+        self.killed.get_or_insert(reason);
+        self.process.kill();
+    }
+
+    /// Why the server killed it, if it did.
+    pub(super) fn killed(&self) -> Option<&'static str> {
+        self.killed
+    }
+}
+
+/// What the scoreboard says about a worker, read once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) requests: u64,
+    /// What it runs.
+    pub(super) running: Option<RequestId>,
+    claimed: bool,
+}
+
+impl Figures {
+    pub(super) fn read(block: &WorkerBlock) -> Self {
+        // Relaxed throughout: for the log and for back-off; after a death nobody writes any more.
+        let request = block.request.load(Ordering::Relaxed);
+        let stage = Stage::from_number(block.stage.load(Ordering::Relaxed));
+        Self {
+            requests: block.requests.load(Ordering::Relaxed),
+            running: (stage == Some(Stage::Running)).then_some(RequestId(request)),
+            claimed: request != 0,
+        }
+    }
+
+    pub(super) const fn record(&self) -> Record {
+        Record {
+            claimed: self.claimed,
+            finished: self.requests > 0,
+        }
+    }
+}
+
+/// Answers what a worker asks on its socket, until it closes.
+async fn answer(who: Who, socket: Socket, process: Arc<Process>, pool: Arc<PoolShared>) {
+    loop {
+        match socket.receive::<FromWorker>().await {
+            Ok(Some((FromWorker::BodyFd { slot, generation }, _))) => {
+                let file = pool.spooled_body(who, SlotId(slot), Gen::new(generation));
+                let fd = file.as_ref().map(|file| file.as_fd());
+                let answer = ToWorker::Body { slot, generation };
+                if socket.send(&answer, fd.as_slice()).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                error!(worker = who.0.0, %error, "worker killed: it sent what is not understood");
+                process.kill();
+                return;
+            }
+        }
+    }
+}
+
+async fn watch((worker, incarnation): Who, process: Arc<Process>, events: mpsc::Sender<Event>) {
+    process.ended().await;
+    // The supervisor is gone only when the server has stopped.
+    let _ = events.send(Event::WorkerGone { worker, incarnation }).await;
+}

@@ -1,0 +1,218 @@
+//! One zygote: starting it, what it is told, what it says. Runs in: server.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipc::control::{self, Boot, Fork, FromZygote, Mode, ToZygote};
+use ipc::server_side::PoolMemory;
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::error;
+
+use super::Event;
+use super::output::{self, Speaker, Tail};
+use super::process::Process;
+use super::socket::Socket;
+use super::worker::ForkFds;
+use crate::config::{self, Config};
+
+/// Orders that may wait for a zygote: every worker, and the stop.
+const ORDERS: usize = ipc::layout::MAX_WORKERS + 1;
+/// Time between the end of a zygote's socket and its death.
+const DEATH_GRACE: Duration = Duration::from_secs(1);
+
+/// How zygotes of a pool are started.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    binary: PathBuf,
+    boot: Boot,
+    eventfds: Vec<OwnedFd>,
+}
+
+/// One zygote.
+#[derive(Debug)]
+pub(super) struct Zygote {
+    /// 1 for the first.
+    pub(super) generation: u32,
+    pub(super) process: Arc<Process>,
+    /// Its last words, for the report when it does not boot.
+    pub(super) tail: Tail,
+    /// Why it cannot boot, from its own mouth.
+    pub(super) boot_failure: Option<String>,
+    orders: mpsc::Sender<Order>,
+}
+
+/// What a zygote is told after [`Boot`].
+#[derive(Debug)]
+enum Order {
+    Fork(Fork, ForkFds),
+    Stop,
+}
+
+impl Recipe {
+    pub(super) fn new(config: &Config, memory: &PoolMemory, eventfds: Vec<OwnedFd>) -> Self {
+        let pool = &config.pool;
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let (mode, script) = match pool.mode {
+            config::Mode::Classic => (Mode::Classic, None),
+            config::Mode::Resident => (Mode::Resident, pool.script.as_deref().map(text)),
+        };
+        let boot = Boot {
+            pool: pool.name.clone(),
+            generation: 0,
+            layout: memory.layout(),
+            mode,
+            script,
+            dir: text(&config.dir),
+            root: text(&config.root),
+            php_ini: pool.php_ini.as_deref().map(text),
+            ini: String::new(),
+        };
+        Self {
+            binary: pool.worker_binary.clone(),
+            boot,
+            eventfds,
+        }
+    }
+
+    /// Starts a zygote by exec and tells it to boot. What it says comes as events. Must be called on a thread that lives as long
+    /// as the server: the zygote dies with the thread that started it.
+    pub(super) fn start(
+        &self,
+        generation: u32,
+        memory: &PoolMemory,
+        events: mpsc::Sender<Event>,
+        tasks: &TaskTracker,
+    ) -> io::Result<Zygote> {
+        let (ours, theirs) = control::pair()?;
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let child = Command::new(&self.binary)
+            .arg("zygote")
+            // Ctrl-C goes to a terminal's whole foreground group; only the server is to get it.
+            .process_group(0)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::from(writer.try_clone()?))
+            .stderr(Stdio::from(writer))
+            .spawn()?;
+        let process = Arc::new(Process::of_child(&child)?);
+        let socket = Arc::new(Socket::new(ours)?);
+        let tail = Tail::default();
+        let output = pipe::Receiver::from_owned_fd(reader)?;
+        let (orders, inbox) = mpsc::channel(ORDERS);
+        let boot = Boot {
+            generation,
+            ..self.boot.clone()
+        };
+        let fds = self.boot_fds(memory)?;
+        tasks.spawn(output::pump(output, Speaker::Zygote(tail.clone())));
+        tasks.spawn(write(Arc::clone(&socket), (boot, fds), inbox));
+        tasks.spawn(watch(generation, socket, Arc::clone(&process), events));
+        Ok(Zygote {
+            generation,
+            process,
+            tail,
+            boot_failure: None,
+            orders,
+        })
+    }
+
+    /// Path of the binary, for the log.
+    pub(super) fn binary(&self) -> String {
+        self.binary.display().to_string()
+    }
+
+    fn boot_fds(&self, memory: &PoolMemory) -> io::Result<Vec<OwnedFd>> {
+        let fds = memory.fds();
+        [&fds.ctl, &fds.est, &fds.req]
+            .into_iter()
+            .chain(&self.eventfds)
+            .map(OwnedFd::try_clone)
+            .collect()
+    }
+}
+
+impl Zygote {
+    /// Asks for a worker. False: the zygote does not take orders any more.
+    pub(super) fn fork(&self, fork: Fork, fds: ForkFds) -> bool {
+        self.orders.try_send(Order::Fork(fork, fds)).is_ok()
+    }
+
+    /// Asks it to end.
+    pub(super) fn stop(&self) {
+        // If it takes no orders it is dying; the supervisor kills what does not end.
+        let _ = self.orders.try_send(Order::Stop);
+    }
+}
+
+/// Sends orders one after the other; ends with the zygote.
+async fn write(socket: Arc<Socket>, boot: (Boot, Vec<OwnedFd>), mut inbox: mpsc::Receiver<Order>) {
+    let (boot, fds) = boot;
+    let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+    let mut sent = socket.send(&ToZygote::Boot(boot), &borrowed).await;
+    while sent.is_ok()
+        && let Some(order) = inbox.recv().await
+    {
+        sent = match order {
+            Order::Fork(fork, fds) => socket.send(&ToZygote::Fork(fork), &fds.borrow()).await,
+            Order::Stop => socket.send(&ToZygote::Stop, &[]).await,
+        };
+    }
+    // A broken pipe is the zygote's death, which `watch` reports.
+}
+
+/// Hands on what the zygote says, then that it is gone.
+async fn watch(generation: u32, socket: Arc<Socket>, process: Arc<Process>, events: mpsc::Sender<Event>) {
+    loop {
+        // Cancel-safe: a message is received in one system call.
+        let received = tokio::select! {
+            received = socket.receive::<FromZygote>() => received,
+            () = process.ended() => break,
+        };
+        match received {
+            Ok(Some((message, fds))) => {
+                tell(
+                    &events,
+                    Event::Zygote {
+                        generation,
+                        message,
+                        fds,
+                    },
+                )
+                .await;
+            }
+            Ok(None) => break,
+            Err(error) => {
+                error!(generation, %error, "zygote killed: it sent what is not understood");
+                process.kill();
+                break;
+            }
+        }
+    }
+    if tokio::time::timeout(DEATH_GRACE, process.ended()).await.is_err() {
+        process.kill();
+        process.ended().await;
+    }
+    while let Ok(Some((message, fds))) = socket.receive_now::<FromZygote>() {
+        tell(
+            &events,
+            Event::Zygote {
+                generation,
+                message,
+                fds,
+            },
+        )
+        .await;
+    }
+    tell(&events, Event::ZygoteGone { generation }).await;
+}
+
+async fn tell(events: &mpsc::Sender<Event>, event: Event) {
+    // The supervisor is gone only when the server has stopped.
+    let _ = events.send(event).await;
+}
