@@ -202,8 +202,21 @@ impl<'a> RequestReader<'a> {
         u32_at(self.bytes, 4).unwrap_or(0) as usize
     }
 
+    /// The bytes of the head.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The variables, in order. Ends early where the bytes make no sense.
     pub fn params(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {
+        self.params_with_nul().map(|param| Param {
+            name: without_nul(param.name),
+            value: without_nul(param.value),
+        })
+    }
+
+    /// As [`Self::params`]; both slices include the NUL behind them.
+    pub fn params_with_nul(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {
         let bytes = self.bytes;
         let mut at = REQUEST_FIXED;
         (0..self.param_count()).map_while(move |_| {
@@ -215,6 +228,11 @@ impl<'a> RequestReader<'a> {
 
     /// A variable that was marked.
     pub fn known(&self, known: Known) -> Option<&'a [u8]> {
+        self.known_with_nul(known).map(without_nul)
+    }
+
+    /// As [`Self::known`]; includes the NUL behind it.
+    pub fn known_with_nul(&self, known: Known) -> Option<&'a [u8]> {
         let at = u16_at(self.bytes, 32 + 2 * known as usize)?;
         if at == 0 {
             return None;
@@ -223,6 +241,12 @@ impl<'a> RequestReader<'a> {
     }
 }
 
+/// All but the last byte.
+fn without_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split_last().map_or(bytes, |(_, rest)| rest)
+}
+
+/// The variable at `at`, NULs included, and where the next one begins.
 fn param_at(bytes: &[u8], at: usize) -> Option<(Param<'_>, usize)> {
     let name_len = u32_at(bytes, at)? as usize;
     let value_len = u32_at(bytes, at + 4)? as usize;
@@ -230,10 +254,10 @@ fn param_at(bytes: &[u8], at: usize) -> Option<(Param<'_>, usize)> {
     let value_at = name_at.checked_add(name_len)?.checked_add(1)?;
     let end = value_at.checked_add(value_len)?.checked_add(1)?;
     let param = Param {
-        name: bytes.get(name_at..value_at - 1)?,
-        value: bytes.get(value_at..end - 1)?,
+        name: bytes.get(name_at..value_at)?,
+        value: bytes.get(value_at..end)?,
     };
-    if bytes.get(value_at - 1) != Some(&0) || bytes.get(end - 1) != Some(&0) {
+    if param.name.last() != Some(&0) || param.value.last() != Some(&0) {
         return None;
     }
     Some((param, end.next_multiple_of(4)))
