@@ -1,0 +1,186 @@
+//! What zygote and workers ask of libc and the kernel for themselves: settings of the heap, signals, titles, threads, fork.
+//!
+//! Runs in: zygote | worker. Called by `zygote` and `serve`.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::arena;
+
+/// Settings that hold for the zygote and everything forked from it.
+pub(crate) fn prepare() -> io::Result<()> {
+    // One heap that grows at its end and never moves: what a request changed can then be found and put back.
+    for (name, value) in [
+        (libc::M_MMAP_MAX, 0),
+        (libc::M_TRIM_THRESHOLD, libc::c_int::MAX),
+        (libc::M_ARENA_MAX, 1),
+        (libc::M_TOP_PAD, 1 << 20),
+    ] {
+        // SAFETY: mallopt() only sets a parameter; the process has one thread.
+        unsafe { libc::mallopt(name, value) };
+    }
+    // A huge page would be copied as a whole when a worker writes one byte of it.
+    rustix::thread::disable_transparent_huge_pages(true)?;
+    ignore(libc::SIGPIPE);
+    // Ctrl-C goes to the whole foreground group; what it means is the server's decision.
+    ignore(libc::SIGINT);
+    Ok(())
+}
+
+/// The zygote dies with the server.
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    Ok(())
+}
+
+fn ignore(signal: libc::c_int) {
+    // SAFETY: SIG_IGN runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Ends the process at once: no destructors, no exit handlers (those of libraries may belong to the zygote).
+pub(crate) fn quit(code: i32) -> ! {
+    // SAFETY: _exit() has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// Moves the descriptor numbered `number` away, close-on-exec, and opens `/dev/null` in its place.
+pub(crate) fn take_descriptor(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: used for the duplication only; if the number is not open, the call below says so.
+    let inherited = unsafe { BorrowedFd::borrow_raw(number) };
+    let own = rustix::io::fcntl_dupfd_cloexec(inherited, 3)?;
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    replace(&null, number)?;
+    Ok(own)
+}
+
+/// Makes `number` another name of `fd`, kept over exec.
+pub(crate) fn replace(fd: &OwnedFd, number: i32) -> io::Result<()> {
+    // SAFETY: dup2() on two numbers; the one replaced is a standard stream, owned by nobody in Rust.
+    if unsafe { libc::dup2(fd.as_raw_fd(), number) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// What a fork returns.
+pub(crate) enum Forked {
+    /// In the parent: the child's process id.
+    Parent(rustix::process::Pid),
+    /// In the child. Its arena is its own.
+    Child,
+}
+
+/// Forks. The child has its own copy of the host's memory.
+pub(crate) fn fork() -> io::Result<Forked> {
+    let memory = arena::Copy::prepare()?;
+    // SAFETY: the process has one thread (`other_threads` was asked), so the child may run any code.
+    match unsafe { libc::fork() } {
+        0 => match memory.install() {
+            Ok(()) => Ok(Forked::Child),
+            // Nothing can be said here: allocating would write into the zygote's memory.
+            Err(_) => quit(ipc::control::exit::PROTOCOL),
+        },
+        pid => rustix::process::Pid::from_raw(pid)
+            .filter(|_| pid > 0)
+            .map(Forked::Parent)
+            .ok_or_else(io::Error::last_os_error),
+    }
+}
+
+/// Names of the threads beside this one. A fork would leave them behind, with whatever locks they hold.
+pub(crate) fn other_threads() -> io::Result<Vec<String>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // proc(5): num_threads is field 20.
+    if stat_field(&stat, 20) == Some(1) {
+        return Ok(Vec::new());
+    }
+    let me = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/task")? {
+        let id = entry?.file_name().to_string_lossy().into_owned();
+        if id != me {
+            // A thread that has just ended has no name any more, and does not count.
+            names.extend(std::fs::read_to_string(format!("/proc/self/task/{id}/comm")));
+        }
+    }
+    Ok(names.iter().map(|name| name.trim_end().to_owned()).collect())
+}
+
+/// Kills this process when the last writer of `lifeline` (a pipe) is gone, which is when the server is. The kernel does it, so
+/// it works whatever PHP is doing. Unlike `PR_SET_PDEATHSIG` it is not about the parent, which is the zygote.
+pub(crate) fn die_with_writer_of(lifeline: &OwnedFd) -> io::Result<()> {
+    const F_SETSIG: libc::c_int = 10;
+    let fd = lifeline.as_raw_fd();
+    let me = rustix::process::getpid().as_raw_nonzero().get();
+    for (command, argument) in [
+        (libc::F_SETOWN, me),
+        (F_SETSIG, libc::SIGKILL),
+        (libc::F_SETFL, libc::O_RDONLY | libc::O_ASYNC),
+    ] {
+        // SAFETY: these commands of fcntl() take an int and touch no memory of ours.
+        if unsafe { libc::fcntl(fd, command, argument) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // Before O_ASYNC was set nobody would have been told.
+    let mut fds = [PollFd::from_borrowed_fd(lifeline.as_fd(), PollFlags::empty())];
+    poll(
+        &mut fds,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )?;
+    if fds.iter().any(|fd| fd.revents().contains(PollFlags::HUP)) {
+        quit(ipc::control::exit::PROTOCOL);
+    }
+    Ok(())
+}
+
+/// What `ps` shows: the whole title as command line, `short` (15 bytes) as name. Best effort: on failure the old title stays.
+pub(crate) fn set_title(title: &str, short: &str) {
+    if let Ok(name) = CString::new(short) {
+        let _ = rustix::thread::set_name(&name);
+    }
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else {
+        return;
+    };
+    // proc(5): arg_start and arg_end are fields 48 and 49.
+    let (Some(first), Some(end)) = (stat_field(&stat, 48), stat_field(&stat, 49)) else {
+        return;
+    };
+    let Some(room) = end.checked_sub(first).filter(|&room| first > 0 && room > 1) else {
+        return;
+    };
+    let area = std::ptr::with_exposed_provenance_mut::<u8>(first);
+    let len = title.len().min(room - 1);
+    // SAFETY: [arg_start, arg_end) is the writable memory in which the kernel put the arguments. They are read once, at the start
+    // of main, before any title is set.
+    unsafe { area.write_bytes(0, room) };
+    // SAFETY: as above; `len` is less than the room, so the last byte stays NUL and the kernel does not read on.
+    unsafe { std::ptr::copy_nonoverlapping(title.as_ptr(), area, len) };
+}
+
+/// Field `number` of `/proc/self/stat`, counted from 1 as in proc(5). Not for the first two.
+fn stat_field(stat: &str, number: usize) -> Option<usize> {
+    // The name, field 2, is in parentheses and may contain anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split_ascii_whitespace().nth(number - 3)?.parse().ok()
+}
+
+/// Writes all of `bytes` to standard error, the output pipe to the server. Nobody is told when it is broken.
+pub(crate) fn write_stderr(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match rustix::io::write(std::io::stderr(), bytes) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}

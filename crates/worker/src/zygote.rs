@@ -1,0 +1,280 @@
+//! The zygote: boots PHP and the application once, then does nothing but fork workers and report their ends.
+//!
+//! It is started by the server with its control socket as standard input, and has one thread: each fork first counts. In a
+//! resident pool the worker script waits in `hearth_handle_request()` on its own stack while the zygote's loop runs here, so
+//! that every fork has the booted application below it.
+//!
+//! It ends when the server says so or goes away. Then it leaves without shutting PHP down: workers go on with what they share
+//! with it.
+//!
+//! Runs in: zygote.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use ipc::control::{self, Boot, Fork, FromZygote, Mode, ToZygote, ZYGOTE_SOCKET};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
+
+use crate::host::{self, Host};
+use crate::php::{self, Php, State};
+use crate::process::{self, Forked};
+use crate::serve::{self, Own, Shared};
+
+/// Why a zygote cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// Not started by a server, or the server is gone, or out of something.
+    #[error("{0}: {1}")]
+    Io(&'static str, #[source] io::Error),
+    /// A message that makes no sense here.
+    #[error("the server sent {0}")]
+    Protocol(&'static str),
+}
+
+/// A booted zygote.
+struct Zygote {
+    socket: OwnedFd,
+    boot: Boot,
+    shared: Shared,
+    php: Php<Host>,
+    children: Vec<Child>,
+}
+
+struct Child {
+    fork: Fork,
+    pid: Pid,
+    pidfd: OwnedFd,
+}
+
+/// How the loop of the zygote ends.
+enum Outcome {
+    /// The server wants the zygote to end, or is gone.
+    Stop,
+    /// This is the child.
+    Worker(serve::Start),
+}
+
+/// The whole life of the process, including that of the workers forked from it; the exit code.
+pub(crate) fn run() -> Result<i32, Error> {
+    process::prepare().map_err(|error| Error::Io("preparing the process", error))?;
+    process::die_with_parent().map_err(|error| Error::Io("binding the zygote to the server", error))?;
+    let socket = process::take_descriptor(ZYGOTE_SOCKET)
+        .map_err(|error| Error::Io("taking the control socket from standard input", error))?;
+    let (boot, shared) = receive_boot(socket.as_fd())?;
+    let outcome = match start(socket, boot, shared)? {
+        Some(zygote) => zygote.run()?,
+        None => return Ok(1),
+    };
+    match outcome {
+        Outcome::Stop => Ok(0),
+        Outcome::Worker(start) => Ok(serve::run(start)),
+    }
+}
+
+fn receive_boot(socket: BorrowedFd<'_>) -> Result<(Boot, Shared), Error> {
+    let message =
+        control::receive(socket).map_err(|error| Error::Io("waiting for the first message", error))?;
+    let Some((ToZygote::Boot(boot), fds)) = message else {
+        return Err(Error::Protocol("no boot message"));
+    };
+    let mut fds = fds.into_iter();
+    let (Some(ctl), Some(est), Some(req)) = (fds.next(), fds.next(), fds.next()) else {
+        return Err(Error::Protocol("a boot message without shared memory"));
+    };
+    let reactors: Vec<_> = fds.collect();
+    if reactors.len() != boot.layout.reactors || boot.layout.check().is_err() {
+        return Err(Error::Protocol("a boot message with impossible sizes"));
+    }
+    let shared = Shared {
+        ctl,
+        est,
+        req,
+        reactors,
+    };
+    Ok((boot, shared))
+}
+
+/// Boots, and tells the server how that went. `None`: it failed.
+fn start(socket: OwnedFd, boot: Boot, shared: Shared) -> Result<Option<Zygote>, Error> {
+    let begun = Instant::now();
+    process::set_title(
+        &format!("hearth: zygote {} gen {}", boot.pool, boot.generation),
+        "hearth:zygote",
+    );
+    let (answer, php) = match boot_php(&boot) {
+        Ok(php) => (
+            FromZygote::Ready {
+                php_version: php::version().to_owned(),
+                boot_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            },
+            Some(php),
+        ),
+        Err(reason) => (FromZygote::BootFailed { reason }, None),
+    };
+    control::send(socket.as_fd(), &answer, &[])
+        .map_err(|error| Error::Io("reporting the boot to the server", error))?;
+    Ok(php.map(|php| Zygote {
+        socket,
+        boot,
+        shared,
+        php,
+        children: Vec::new(),
+    }))
+}
+
+fn boot_php(boot: &Boot) -> Result<Php<Host>, String> {
+    std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
+    let c_string = |text: &str| CString::new(text).map_err(|_| format!("{text:?} contains a NUL byte"));
+    let forever = |text: CString| -> &'static CString { Box::leak(Box::new(text)) };
+    let ini = forever(c_string(&boot.ini)?);
+    let ini_path = boot.php_ini.as_deref().map(c_string).transpose()?.map(forever);
+    let resident = boot.mode == Mode::Resident;
+    if resident {
+        for name in ["HEARTH_WORKER", "FRANKENPHP_WORKER"] {
+            // SAFETY: one thread, and nobody holds a pointer into the environment.
+            unsafe { std::env::set_var(name, "1") };
+        }
+    }
+    let explain = |what: &str| {
+        let errors = host::take_boot_errors();
+        if errors.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what}:\n{errors}")
+        }
+    };
+    let mut php =
+        Php::boot(ini, ini_path.map(CString::as_c_str)).ok_or_else(|| explain("PHP does not start"))?;
+    if resident {
+        let script = boot
+            .script
+            .as_deref()
+            .ok_or("a resident pool needs a worker script")?;
+        if php.start(&c_string(script)?) == State::Ended {
+            let how = serve::describe(php.ended());
+            return Err(explain(&format!(
+                "{script} did not reach hearth_handle_request(): {how}"
+            )));
+        }
+    }
+    Ok(php)
+}
+
+impl Zygote {
+    fn run(mut self) -> Result<Outcome, Error> {
+        loop {
+            let (message, ended) = self.wait()?;
+            for index in ended.into_iter().rev() {
+                let child = self.children.swap_remove(index);
+                self.report_end(&child)?;
+            }
+            if !message {
+                continue;
+            }
+            let received = match control::receive(self.socket.as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                received => received.map_err(|error| Error::Io("listening to the server", error))?,
+            };
+            match received {
+                None | Some((ToZygote::Stop, _)) => return Ok(Outcome::Stop),
+                Some((ToZygote::Fork(fork), fds)) => {
+                    let own =
+                        Own::from_fds(fds).ok_or(Error::Protocol("a fork message without descriptors"))?;
+                    if self.fork(fork)? {
+                        return Ok(self.into_worker(fork, own));
+                    }
+                }
+                Some((ToZygote::Boot(_), _)) => return Err(Error::Protocol("a second boot message")),
+            }
+        }
+    }
+
+    /// Waits for the server or a child: whether there is a message, and which children have ended, in order.
+    fn wait(&self) -> Result<(bool, Vec<usize>), Error> {
+        let mut fds = vec![PollFd::new(&self.socket, PollFlags::IN)];
+        fds.extend(
+            self.children
+                .iter()
+                .map(|child| PollFd::new(&child.pidfd, PollFlags::IN)),
+        );
+        match poll(&mut fds, None) {
+            Err(rustix::io::Errno::INTR) => return Ok((false, Vec::new())),
+            result => result.map_err(|error| Error::Io("waiting for the server", error.into()))?,
+        };
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let message = ready.next().unwrap_or(false);
+        let ended = ready.enumerate().filter(|(_, ready)| *ready);
+        Ok((message, ended.map(|(index, _)| index).collect()))
+    }
+
+    /// Forks and reports it. True: this is the child.
+    fn fork(&mut self, fork: Fork) -> Result<bool, Error> {
+        let reason = match process::other_threads() {
+            Ok(threads) if threads.is_empty() => match process::fork() {
+                Ok(Forked::Child) => return Ok(true),
+                Ok(Forked::Parent(pid)) => return self.adopt(fork, pid).map(|()| false),
+                Err(error) => format!("fork: {error}"),
+            },
+            Ok(threads) => format!(
+                "the application started threads while it booted ({}): a fork would leave them behind, with the locks they hold",
+                threads.join(", ")
+            ),
+            Err(error) => format!("counting the threads: {error}"),
+        };
+        let failed = FromZygote::ForkFailed {
+            worker: fork.worker,
+            incarnation: fork.incarnation,
+            reason,
+        };
+        self.tell(&failed, &[]).map(|()| false)
+    }
+
+    fn adopt(&mut self, fork: Fork, pid: Pid) -> Result<(), Error> {
+        // The child cannot have been reaped before, so the pid is its own.
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())
+            .map_err(|error| Error::Io("opening a worker's pidfd", error.into()))?;
+        let forked = FromZygote::Forked {
+            worker: fork.worker,
+            incarnation: fork.incarnation,
+            pid: pid.as_raw_nonzero().get(),
+        };
+        self.tell(&forked, &[pidfd.as_fd()])?;
+        self.children.push(Child { fork, pid, pidfd });
+        Ok(())
+    }
+
+    fn report_end(&self, child: &Child) -> Result<(), Error> {
+        let status = waitpid(Some(child.pid), WaitOptions::NOHANG)
+            .ok()
+            .flatten()
+            .map(|(_, status)| status);
+        let exited = FromZygote::Exited {
+            worker: child.fork.worker,
+            incarnation: child.fork.incarnation,
+            code: status.and_then(WaitStatus::exit_status),
+            signal: status.and_then(WaitStatus::terminating_signal),
+        };
+        self.tell(&exited, &[])
+    }
+
+    fn tell(&self, message: &FromZygote, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        control::send(self.socket.as_fd(), message, fds)
+            .map_err(|error| Error::Io("talking to the server", error))
+    }
+
+    /// In the child: keeps what is a worker's and closes the rest.
+    fn into_worker(self, fork: Fork, own: Own) -> Outcome {
+        Outcome::Worker(serve::Start {
+            php: self.php,
+            mode: self.boot.mode,
+            pool: self.boot.pool,
+            layout: self.boot.layout,
+            fork,
+            shared: self.shared,
+            own,
+        })
+    }
+}
