@@ -353,19 +353,23 @@ impl<'a> ResponseReader<'a> {
         }
         let reason_len = usize::from(u16_at(bytes, 6).ok_or(BadHead::Length)?);
         let lines = u32_at(bytes, 8).ok_or(BadHead::Length)?;
-        let head = Self {
+        let reason = bytes
+            .get(RESPONSE_FIXED..RESPONSE_FIXED + reason_len)
+            .ok_or(BadHead::Length)?;
+        if !is_field_value(reason) {
+            return Err(BadHead::Header);
+        }
+        let rest = bytes.len() - RESPONSE_FIXED - reason_len;
+        // Each line has a length at least: so their number is bounded by the head's.
+        if lines as usize > rest / 4 || (lines == 0 && rest != 0) {
+            return Err(BadHead::Length);
+        }
+        Ok(Self {
             bytes,
             status,
             reason_len,
             lines,
-        };
-        if !bytes
-            .get(RESPONSE_FIXED..RESPONSE_FIXED + reason_len)
-            .is_some_and(is_field_value)
-        {
-            return Err(BadHead::Header);
-        }
-        Ok(head)
+        })
     }
 
     /// 100–599.
@@ -380,24 +384,49 @@ impl<'a> ResponseReader<'a> {
             .unwrap_or_default()
     }
 
-    /// Name and value of each header, or the first thing that is wrong.
+    /// Name and value of each header. Ends with the first thing that is wrong, such as bytes after the last line.
     pub fn headers(&self) -> impl Iterator<Item = Result<(&'a [u8], &'a [u8]), BadHead>> + use<'a> {
         let bytes = self.bytes;
         let mut at = RESPONSE_FIXED + self.reason_len;
-        (0..self.lines).map(move |_| {
+        let mut left = self.lines;
+        let mut next = move || {
             let len = u32_at(bytes, at).ok_or(BadHead::Length)? as usize;
             let end = (at + 4).checked_add(len).ok_or(BadHead::Length)?;
             let line = bytes.get(at + 4..end).ok_or(BadHead::Length)?;
             at = end;
             let colon = line.iter().position(|&b| b == b':').ok_or(BadHead::Header)?;
             let (name, value) = line.split_at_checked(colon).ok_or(BadHead::Header)?;
-            let value = value.get(1..).unwrap_or_default().trim_ascii();
+            let value = trim_blanks(value.get(1..).unwrap_or_default());
             if name.is_empty() || !name.iter().all(|&b| is_token(b)) || !is_field_value(value) {
                 return Err(BadHead::Header);
             }
+            left -= 1;
+            if left == 0 && at != bytes.len() {
+                return Err(BadHead::Length);
+            }
             Ok((name, value))
+        };
+        let mut failed = false;
+        (0..self.lines).map_while(move |_| {
+            if failed {
+                return None;
+            }
+            let header = next();
+            failed = header.is_err();
+            Some(header)
         })
     }
+}
+
+/// RFC 9110 §5.6.3: optional white space is spaces and tabs. CR and LF are not trimmed but refused.
+fn trim_blanks(value: &[u8]) -> &[u8] {
+    let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
+    let start = value.iter().position(|b| !is_blank(b)).unwrap_or(value.len());
+    let end = value
+        .iter()
+        .rposition(|b| !is_blank(b))
+        .map_or(start, |last| last + 1);
+    value.get(start..end).unwrap_or_default()
 }
 
 /// RFC 9110 §5.6.2 tchar.
