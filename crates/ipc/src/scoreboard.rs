@@ -5,7 +5,7 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// One worker.
+/// One worker. Two lines: what the server writes, or looks at with each response, and what the worker writes with each request.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct WorkerBlock {
@@ -15,6 +15,7 @@ pub struct WorkerBlock {
     pub waits_for_space: AtomicU32,
     /// [`Command`], set by the server.
     pub command: AtomicU32,
+    second_line: [AtomicU32; 29],
     /// [`Stage`].
     pub stage: AtomicU32,
     /// Id of the request it runs, or ran last.
@@ -24,6 +25,10 @@ pub struct WorkerBlock {
     /// Requests finished.
     pub requests: AtomicU64,
 }
+
+// loom's atomics have other sizes.
+#[cfg(not(loom))]
+const _: () = assert!(std::mem::offset_of!(WorkerBlock, stage) == 128);
 
 /// What the server wants of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
