@@ -32,6 +32,9 @@ pub const LANES: usize = 16;
 /// Bytes of one lane.
 pub const LANE_BYTES: usize = 64 * 1024;
 
+/// Bytes of a request area, at most; larger bodies are spooled.
+pub const MAX_REQUEST_AREA: usize = 16 * 1024 * 1024;
+
 /// A value on a cache line (pair) of its own.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
@@ -100,7 +103,7 @@ pub struct Layout {
     pub reactors: usize,
     /// A multiple of 64, at most [`MAX_SLOTS_PER_REACTOR`].
     pub slots_per_reactor: usize,
-    /// Bytes of a slot's request area: head, then body. A multiple of 4096.
+    /// Bytes of a slot's request area: head, then body. A multiple of 4096, at most [`MAX_REQUEST_AREA`].
     pub request_area: usize,
 }
 
@@ -133,9 +136,9 @@ impl Layout {
                 "{slots_per_reactor} slots a reactor; a multiple of 64 up to {MAX_SLOTS_PER_REACTOR} is possible"
             ));
         }
-        if request_area < 4096 || !request_area.is_multiple_of(4096) {
+        if request_area == 0 || request_area > MAX_REQUEST_AREA || !request_area.is_multiple_of(4096) {
             return Err(format!(
-                "request areas of {request_area} bytes; a multiple of 4096 is possible"
+                "request areas of {request_area} bytes; a multiple of 4096 up to {MAX_REQUEST_AREA} is possible"
             ));
         }
         Ok(())

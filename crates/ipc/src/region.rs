@@ -53,6 +53,7 @@ pub fn create(name: &str, len: usize, share: Share) -> io::Result<(OwnedFd, Byte
 pub struct Bytes {
     start: NonNull<c_void>,
     len: usize,
+    access: Access,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; all access goes through copies of bytes or atomics.
@@ -70,7 +71,7 @@ impl Bytes {
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing of ours.
         let start = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0) }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
+        Ok(Self { start, len, access })
     }
 
     /// Bytes mapped.
@@ -93,12 +94,13 @@ impl Bytes {
     /// Copies `bytes` to `offset`.
     ///
     /// # Panics
-    /// When the range is outside of the mapping (a bug of the caller).
+    /// When the range is outside of the mapping, or the mapping is read-only (a bug of the caller).
     pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        assert!(self.access == Access::ReadWrite, "a write to a read-only mapping");
         self.check(offset, bytes.len());
         // SAFETY: `check` keeps the start inside of the mapping.
         let target = unsafe { self.start.as_ptr().cast::<u8>().add(offset) };
-        // SAFETY: the range is inside of a writable mapping (callers map ReadWrite where they write); the protocol makes this
+        // SAFETY: the range is inside of a writable mapping (asserted above); the protocol makes this
         // process the only one that touches the range now, and `bytes` is private memory.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
     }

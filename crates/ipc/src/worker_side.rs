@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::body::{Position, stretches, waiting};
 use crate::head::{RequestReader, write_response};
-use crate::layout::{Ack, Ctl, Est, LANE_BYTES, LANES, Layout, MAX_REACTORS, Resp};
+use crate::layout::{Ack, Ctl, Est, LANE_BYTES, LANES, Layout, MAX_REACTORS, MAX_WORKERS, Resp};
 use crate::queue::Ring;
 use crate::region::{Access, Bytes, Map};
 use crate::scoreboard::{Command, Stage, WorkerBlock};
@@ -87,6 +87,21 @@ pub struct Gone;
 impl WorkerSide {
     /// Maps everything. The mappings are kept from this process's own children.
     pub fn open(layout: Layout, me: Identity, fds: WorkerFds<'_>) -> io::Result<Self> {
+        let invalid = |problem: String| io::Error::new(io::ErrorKind::InvalidInput, problem);
+        layout.check().map_err(invalid)?;
+        if usize::from(me.worker.0) >= MAX_WORKERS {
+            return Err(invalid(format!(
+                "worker {}; at most {MAX_WORKERS} are possible",
+                me.worker.0
+            )));
+        }
+        if fds.reactors.len() != layout.reactors {
+            return Err(invalid(format!(
+                "{} eventfds for {} reactors",
+                fds.reactors.len(),
+                layout.reactors
+            )));
+        }
         let side = Self {
             layout,
             me,
@@ -113,10 +128,7 @@ impl WorkerSide {
     }
 
     /// The scoreboard entry of this worker.
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "the server numbers workers below MAX_WORKERS"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "checked in `open`")]
     pub fn board(&self) -> &WorkerBlock {
         &self.ctl.workers[usize::from(self.me.worker.0)]
     }
@@ -128,6 +140,7 @@ impl WorkerSide {
 
     /// Waits for an exchange and claims it. A lane is found first, so that a worker whose responses are read slowly leaves
     /// requests to the others.
+    #[expect(clippy::should_implement_trait, reason = "waiting for work is not iterating")]
     pub fn next(&mut self) -> Next {
         // Relaxed: for the status page only.
         self.board().stage.store(Stage::Idle as u32, Ordering::Relaxed);
