@@ -23,7 +23,7 @@ pub struct Ring<'a> {
 const TAG_MASK: u64 = 0x00ff_ffff;
 
 const fn tag(ticket: u64) -> u64 {
-    (ticket + 1) & TAG_MASK
+    ticket.wrapping_add(1) & TAG_MASK
 }
 
 impl Ring<'_> {
@@ -95,6 +95,28 @@ impl Ring<'_> {
         let head = self.head.load(Ordering::Acquire);
         let backlog = tail.load(Ordering::Acquire).checked_sub(head)?;
         (backlog <= self.cells.len() as u64).then_some(backlog)
+    }
+
+    /// Server: the ticket that is next to be pulled, if its cell does not hold it although it has been handed out. For a moment
+    /// that is an append under way; an answer that stays is a cell that was scribbled on, and no worker gets past it.
+    pub fn stuck(&self, tail: &AtomicU64) -> Option<Ticket> {
+        // Acquire on all: as in `backlog`.
+        let head = self.head.load(Ordering::Acquire);
+        let next = self.cell(head).load(Ordering::Acquire) >> 40;
+        (head < tail.load(Ordering::Acquire) && next != tag(head)).then_some(Ticket(head))
+    }
+
+    /// Server: empties the queue, whatever is in it. Only while no worker lives. All tickets have passed then.
+    pub fn reset(&self, tail: &AtomicU64) {
+        // Relaxed, all: workers that see this are forked later.
+        let next = tail.load(Ordering::Relaxed);
+        let lap = self.cells.len() as u64;
+        for ticket in next..next + lap {
+            // The tag of a lap ago: no ticket to come has it.
+            self.cell(ticket)
+                .store(tag(ticket.wrapping_sub(lap)) << 40, Ordering::Relaxed);
+        }
+        self.head.store(next, Ordering::Relaxed);
     }
 
     /// Server: whether `ticket` has been pulled.

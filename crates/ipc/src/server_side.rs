@@ -58,6 +58,19 @@ pub enum Seen {
     Garbage,
 }
 
+/// What became of a queued slot whose ticket may be lost. See [`PoolMemory::requeue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    /// Its ticket is still in the queue.
+    Waiting,
+    /// A worker has claimed it.
+    Taken,
+    /// It is queued again, with this generation and ticket.
+    Queued(Gen, Ticket),
+    /// The queue takes no ticket; the slot is free, with this generation.
+    Full(Gen),
+}
+
 /// Index of a lane, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane(u8);
@@ -111,6 +124,10 @@ impl PoolMemory {
     ///
     /// # Panics
     /// When they do not fit.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "they are the parts of one request, and this is the hot path"
+    )]
     pub fn fill<'a>(
         &self,
         slot: SlotId,
@@ -138,31 +155,84 @@ impl PoolMemory {
         let ring = self.ring();
         // Room is kept for as many tickets as reactors may append at the same moment.
         let room = ring.cells.len() as u64 - crate::layout::MAX_REACTORS as u64;
-        if !ring.backlog(&self.tail).is_some_and(|backlog| backlog < room) {
+        if ring.backlog(&self.tail).is_none_or(|backlog| backlog >= room) {
             return Err(RingFull);
         }
-        let block = self.slot(slot);
-        slot::enqueue(&block.word, generation);
+        self.clear_client_gone(slot);
+        slot::enqueue(&self.slot(slot).word, generation);
         let ticket = ring.push(&self.tail, slot, generation);
         self.wake_one();
+        // A reactor that appended behind this ticket before its cell was filled has woken a worker that found the queue empty
+        // here, and that wake-up is lost. SeqCst: with the fence in `wake_one`, either the number is seen here or the other
+        // reactor's worker sees the cell.
+        let behind = self.tail.load(Ordering::SeqCst).saturating_sub(ticket.0 + 1);
+        for _ in 0..behind {
+            if !self.wake_one() {
+                break;
+            }
+        }
         Ok(ticket)
     }
 
     /// Wakes a sleeping worker, if there is one.
-    pub fn wake_one(&self) {
-        if let Some(worker) = Sleepers(&self.ctl.sleepers.0).take()
-            && let Some(block) = self.worker(worker)
-        {
+    pub fn wake_one(&self) -> bool {
+        let Some(worker) = Sleepers(&self.ctl.sleepers.0).take() else {
+            return false;
+        };
+        if let Some(block) = self.worker(worker) {
             wake::wake(&block.futex);
         }
+        true
     }
 
-    /// After a worker's death: its bit is cleared, and a wake-up that may have been lost with it is repeated.
+    /// After a worker's death, before its successor is forked: its bit is cleared, and a wake-up that may have been lost with
+    /// it is repeated.
     pub fn worker_gone(&self, worker: WorkerId) {
         Sleepers(&self.ctl.sleepers.0).withdraw(worker);
         if !self.ring().is_empty() {
             self.wake_one();
         }
+    }
+
+    /// Gives a queued slot whose ticket has passed a new ticket, with the next generation. To be asked for every queued slot
+    /// after a worker's death, and now and then in case the head of the queue was scribbled on. A live worker between pop and
+    /// claim loses its claim to this and pulls again: never wrong, only slower.
+    pub fn requeue(&self, slot: SlotId, generation: Gen, ticket: Ticket) -> Requeue {
+        if !self.ticket_has_passed(ticket) {
+            return Requeue::Waiting;
+        }
+        if !self.cancel_queued(slot, generation) {
+            return Requeue::Taken;
+        }
+        let generation = generation.next();
+        match self.enqueue(slot, generation) {
+            Ok(ticket) => Requeue::Queued(generation, ticket),
+            Err(RingFull) => Requeue::Full(generation),
+        }
+    }
+
+    /// Whether the queue's head is impossible: a worker has scribbled on it, and [`Self::enqueue`] refuses everything.
+    ///
+    /// The way out: kill all workers of the pool and wait for all their pidfds; [`Self::reset_queue`]; then each reactor looks
+    /// at its slots in use: `Done` is delivered, `Queued` is given to [`Self::requeue`] (its ticket has passed now), what was
+    /// running is treated as after any death; then new workers.
+    pub fn is_poisoned(&self) -> bool {
+        self.ring().backlog(&self.tail).is_none()
+    }
+
+    /// The ticket at the head of the queue if no worker can pull it. For a moment that is normal; the same answer a second
+    /// later means a damaged cell: treat as [`Self::is_poisoned`].
+    pub fn stuck_ticket(&self) -> Option<Ticket> {
+        self.ring().stuck(&self.tail)
+    }
+
+    /// Empties the queue and forgets all sleepers. Only while no worker of the pool lives.
+    pub fn reset_queue(&self) {
+        for word in &self.ctl.sleepers.0 {
+            // Relaxed: workers that see this are forked later.
+            word.store(0, Ordering::Relaxed);
+        }
+        self.ring().reset(&self.tail);
     }
 
     /// Whether the ticket has been pulled: then a slot that is still queued has lost its ticket with a worker.
@@ -197,11 +267,24 @@ impl PoolMemory {
         slot::cancel(&self.slot(slot).word, generation)
     }
 
-    /// Tells the worker that runs this exchange that its client has gone.
+    /// Tells the worker that runs this exchange that its client has gone, also if it waits for space.
     pub fn client_gone(&self, slot: SlotId, generation: Gen) {
         if let Some(flag) = self.est.cancelled.get(usize::from(slot.0)) {
-            // Relaxed: a hint that orders nothing.
+            // Relaxed: a hint; the fence in `wake_worker_for_space` orders it before the look at the worker's flag.
             flag.store(generation.get() + 1, Ordering::Relaxed);
+        }
+        if let Seen::Running(worker, _) | Seen::Streaming(worker, ..) = self.look(slot, generation) {
+            self.wake_worker_for_space(worker);
+        }
+    }
+
+    /// Generations wrap: an old word about a client must not be taken for one about this use.
+    fn clear_client_gone(&self, slot: SlotId) {
+        // Relaxed, both: only the slot's reactor writes it; the Release of `slot::enqueue` publishes.
+        if let Some(flag) = self.est.cancelled.get(usize::from(slot.0))
+            && flag.load(Ordering::Relaxed) != 0
+        {
+            flag.store(0, Ordering::Relaxed);
         }
     }
 

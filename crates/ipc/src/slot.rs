@@ -3,11 +3,13 @@
 //! ```text
 //! gen:24 | inc:16 | worker:16 | state:8
 //!
-//!            enqueue            claim              publish             free
-//!   Free ───────────► Queued ─────────► Running ─────────────► Done ─────────► Free
-//!                       │ ▲               │  └───► Streaming ───┘ ▲
-//!                cancel │ └── requeue ────┘                       │
-//!                       └──────────────► Free (gen + 1)     worker finishes
+//!          enqueue             claim              publish           free
+//!   Free ───────────► Queued ─────────► Running ───────────► Done ────────► Free
+//!                      │  ▲              │  │                 ▲
+//!                cancel│  └──────────────┘  │ publish         │ publish
+//!                      ▼   requeue: its     ▼                 │
+//!          Free (gen + 1)  worker died      Streaming ────────┘
+//!                          (gen + 1)         └─► Streaming (more is there)
 //! ```
 //! Only the server frees a slot, and only the reactor that owns it. `gen` goes up at each use, so a ticket or a claim from an
 //! earlier use never matches. A worker's word is input: [`Word::state`] is `None` for a state that does not exist.

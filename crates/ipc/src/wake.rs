@@ -87,8 +87,12 @@ pub fn sleep(
 
 /// Reactor: is about to block. Returns whether a completion has come in meanwhile; then it must not block.
 pub fn park(epoch: &AtomicU32, done: &[AtomicU64]) -> bool {
-    // SeqCst: Dekker, see the module. Goes from even to odd.
-    epoch.fetch_or(1, Ordering::SeqCst);
+    // Relaxed: only the reactor writes its epoch.
+    let value = epoch.load(Ordering::Relaxed);
+    // Odd, and a new number even if `unpark` was left out: a worker wakes once for each.
+    let asleep = value.wrapping_add(1) | 1;
+    // SeqCst: Dekker, see the module.
+    epoch.swap(asleep, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     any_done(done)
 }
