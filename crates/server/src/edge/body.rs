@@ -1,0 +1,140 @@
+//! Receives the whole body of a request before a worker is asked for, so that a slow client never holds one.
+//!
+//! In memory up to `limits.body_memory`, then in an unlinked file, written in blocking tasks, one piece at a time: the client is
+//! read no faster than the disk takes it. What was cut short is an error, never a request. Called by `http`. Runs in: server, on a
+//! reactor; the file's writes on tokio's blocking threads.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use rustix::fs::{Mode, OFlags};
+use tokio::time::{Instant, timeout};
+
+use super::reply::Refusal;
+use crate::config::Config;
+use crate::dispatch::{DispatchError, RequestBody};
+
+/// Frames below this size are copied together: many small chunks would each hold a read buffer of hyper's.
+const SMALL: usize = 4096;
+
+/// Receives `body`. `announced` is its length by its header.
+pub(super) async fn receive(
+    mut body: Incoming,
+    announced: Option<u64>,
+    config: &Config,
+) -> Result<RequestBody, Refusal> {
+    if body.is_end_stream() {
+        return Ok(RequestBody::Empty);
+    }
+    let limits = &config.limits;
+    if announced.is_some_and(|n| n > limits.body_bytes.0) {
+        return Err(Refusal::BodyTooLarge);
+    }
+    let started = Instant::now();
+    let mut parts = Parts::default();
+    let mut spool: Option<File> = None;
+    let mut received: u64 = 0;
+    loop {
+        let frame = match timeout(limits.body_timeout, body.frame()).await {
+            Err(_) => return Err(Refusal::BodyTimeout),
+            Ok(None) => break,
+            Ok(Some(Err(_))) => return Err(Refusal::ClientGone),
+            Ok(Some(Ok(frame))) => frame,
+        };
+        // Trailers are dropped: CGI has no place for them.
+        let Ok(data) = frame.into_data() else { continue };
+        received += data.len() as u64;
+        if received > limits.body_bytes.0 {
+            return Err(Refusal::BodyTooLarge);
+        }
+        let elapsed = started.elapsed();
+        if elapsed > limits.body_timeout && received < limits.body_min_rate.saturating_mul(elapsed.as_secs())
+        {
+            return Err(Refusal::BodyTimeout);
+        }
+        parts.push(data);
+        if parts.len as u64 > limits.body_memory.0 {
+            spool = Some(store(spool, &config.spool_dir, parts.take()).await?);
+        }
+    }
+    match spool {
+        Some(file) => {
+            let file = store(Some(file), &config.spool_dir, parts.take()).await?;
+            Ok(RequestBody::Spooled { file, len: received })
+        }
+        None if received == 0 => Ok(RequestBody::Empty),
+        None => Ok(RequestBody::Memory(parts.take())),
+    }
+}
+
+async fn store(spool: Option<File>, dir: &Path, parts: Vec<Bytes>) -> Result<File, Refusal> {
+    let dir = if spool.is_none() {
+        dir.to_path_buf()
+    } else {
+        std::path::PathBuf::new()
+    };
+    let written = tokio::task::spawn_blocking(move || {
+        let mut file = match spool {
+            Some(file) => file,
+            None => unlinked_file(&dir)?,
+        };
+        for part in &parts {
+            file.write_all(part)?;
+        }
+        io::Result::Ok(file)
+    });
+    match written.await {
+        Ok(result) => result.map_err(|e| Refusal::Dispatch(DispatchError::Spool(e))),
+        Err(lost) => Err(Refusal::Dispatch(DispatchError::Spool(io::Error::other(lost)))),
+    }
+}
+
+/// A file without a name in `dir`: it goes when its last descriptor does, also when the server is killed.
+fn unlinked_file(dir: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).map_err(|e| {
+        io::Error::new(
+            io::Error::from(e).kind(),
+            format!("creating a file in {}: {e}", dir.display()),
+        )
+    })?;
+    Ok(File::from(file))
+}
+
+/// The received pieces that are still in memory.
+#[derive(Default)]
+struct Parts {
+    whole: Vec<Bytes>,
+    tail: BytesMut,
+    len: usize,
+}
+
+impl Parts {
+    fn push(&mut self, data: Bytes) {
+        self.len += data.len();
+        let only = self.whole.is_empty() && self.tail.is_empty();
+        if data.len() < SMALL && !only {
+            self.tail.extend_from_slice(data.chunk());
+            return;
+        }
+        self.close_tail();
+        self.whole.push(data);
+    }
+
+    fn take(&mut self) -> Vec<Bytes> {
+        self.close_tail();
+        self.len = 0;
+        std::mem::take(&mut self.whole)
+    }
+
+    fn close_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.whole.push(self.tail.split().freeze());
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Ends a connection whose request was answered before it was read.
+//!
+//! Closing a socket with unread bytes makes the kernel send a reset, which may overtake and destroy the response. So the write side
+//! is closed first and what still arrives is thrown away, for a short time. Runs in: server, on a reactor.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long a client may go on sending what nobody wants.
+const LINGER: Duration = Duration::from_secs(2);
+/// Bytes after which it is cut anyway.
+const LINGER_BYTES: usize = 16 * 1024 * 1024;
+
+/// Sends `last` and closes the connection gently. Errors are the client's affair.
+pub(super) async fn close(mut socket: TcpStream, last: &[u8]) {
+    let _ = timeout(LINGER, async {
+        if !last.is_empty() {
+            socket.write_all(last).await?;
+        }
+        socket.shutdown().await?;
+        let mut seen = 0;
+        let mut sink = vec![0; 16 * 1024];
+        while seen < LINGER_BYTES {
+            match socket.read(&mut sink).await? {
+                0 => break,
+                n => seen += n,
+            }
+        }
+        std::io::Result::Ok(())
+    })
+    .await;
+}

@@ -1,0 +1,240 @@
+//! Accepts connections and hands each to the reactor with the fewest.
+//!
+//! One acceptor for all: with a listening socket a reactor, or with all reactors on one socket, a burst of keep-alive connections
+//! ends up on whichever was quick, and stays there. The acceptor waits when `limits.connections` are open (more wait in the
+//! kernel's queue) and rests when descriptors run out. At a stop it first takes what the kernel has accepted, so that no connection
+//! is lost. Called by `app`. Runs in: server; [`Acceptor::run`] on any runtime, [`Intake::serve`] on its reactor.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::http::{self, Reactor};
+use super::{Backend, Site};
+
+/// Connections the kernel holds until they are accepted (at most `net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
+/// Connections on their way to a reactor.
+const HANDOVER: usize = 256;
+/// Rest after an error such as too many open files.
+const REST: Duration = Duration::from_millis(100);
+
+/// Listens at `address`.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// One acceptor and an intake for each of `reactors`; at most `limit` connections at a time.
+pub fn split(reactors: usize, limit: usize) -> (Acceptor, Vec<Intake>) {
+    let open = Arc::new(Open {
+        total: AtomicUsize::new(0),
+        closed: Notify::new(),
+    });
+    let (seats, intakes) = (0..reactors.max(1))
+        .map(|_| {
+            let (sender, receiver) = mpsc::channel(HANDOVER);
+            let load = Arc::new(AtomicUsize::new(0));
+            (
+                Seat {
+                    sender,
+                    load: Arc::clone(&load),
+                },
+                Intake { receiver },
+            )
+        })
+        .unzip();
+    (
+        Acceptor {
+            seats,
+            open,
+            limit: limit.max(1),
+        },
+        intakes,
+    )
+}
+
+#[derive(Debug)]
+struct Open {
+    total: AtomicUsize,
+    closed: Notify,
+}
+
+/// Accepts.
+#[derive(Debug)]
+pub struct Acceptor {
+    seats: Vec<Seat>,
+    open: Arc<Open>,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Seat {
+    sender: mpsc::Sender<Guest>,
+    load: Arc<AtomicUsize>,
+}
+
+/// A connection with its place in the counts.
+#[derive(Debug)]
+struct Guest {
+    socket: TcpStream,
+    _counted: Counted,
+}
+
+#[derive(Debug)]
+struct Counted {
+    load: Arc<AtomicUsize>,
+    open: Arc<Open>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // Relaxed: the counts guide, they do not guard memory.
+        self.load.fetch_sub(1, Ordering::Relaxed);
+        self.open.total.fetch_sub(1, Ordering::Relaxed);
+        self.open.closed.notify_one();
+    }
+}
+
+impl Acceptor {
+    /// Accepts until `stop`, then once more what the kernel has taken, and closes the listening socket. The socket must not block.
+    pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+        let last = listener.try_clone()?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        // Cancel-safe: what `step` has accepted it hands over without waiting.
+        while let Some(result) = stop.run_until_cancelled(self.step(&listener)).await {
+            if let Err(error) = result {
+                warn!(%error, "accepting a connection failed");
+                // None: stopped meanwhile.
+                let _ = stop.run_until_cancelled(tokio::time::sleep(REST)).await;
+            }
+        }
+        while self.open.total.load(Ordering::Relaxed) < self.limit {
+            let Ok((socket, _)) = last.accept() else { break };
+            self.hand_over(socket).await;
+        }
+        Ok(())
+    }
+
+    /// Accepts one connection.
+    async fn step(&self, listener: &tokio::net::TcpListener) -> io::Result<()> {
+        while self.open.total.load(Ordering::Relaxed) >= self.limit {
+            self.open.closed.notified().await;
+        }
+        let seat = self.quietest();
+        let Ok(place) = seat.sender.reserve().await else {
+            return Err(io::Error::other("a reactor has ended"));
+        };
+        match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
+            Ok(socket) => {
+                place.send(self.count(socket, seat));
+                Ok(())
+            }
+            Err(error) if is_of_one_connection(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn hand_over(&self, socket: TcpStream) {
+        let seat = self.quietest();
+        // Fails only when the reactor has ended.
+        let _ = seat.sender.send(self.count(socket, seat)).await;
+    }
+
+    fn count(&self, socket: TcpStream, seat: &Seat) -> Guest {
+        seat.load.fetch_add(1, Ordering::Relaxed);
+        self.open.total.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted {
+            load: Arc::clone(&seat.load),
+            open: Arc::clone(&self.open),
+        };
+        Guest {
+            socket,
+            _counted: counted,
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "`split` makes at least one seat")]
+    fn quietest(&self) -> &Seat {
+        let load = |seat: &&Seat| seat.load.load(Ordering::Relaxed);
+        self.seats.iter().min_by_key(load).unwrap_or(&self.seats[0])
+    }
+}
+
+/// Errors of `accept(2)` that say nothing about the next connection.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, PermissionDenied};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionReset | Interrupted | PermissionDenied
+    )
+}
+
+/// Where a reactor gets its connections.
+#[derive(Debug)]
+pub struct Intake {
+    receiver: mpsc::Receiver<Guest>,
+}
+
+impl Intake {
+    /// Serves connections until the acceptor has ended and the last connection is closed. After `stop` idle connections are closed
+    /// and each other one ends with the request it is at; how long that may take is the caller's affair (dropping the runtime cuts
+    /// them).
+    pub async fn serve<B: Backend>(mut self, site: Arc<Site>, backend: B, stop: CancellationToken) {
+        let reactor = Arc::new(Reactor::new(site, backend));
+        let mut stopping = false;
+        loop {
+            // Cancel-safe: both only wait.
+            let guest = tokio::select! {
+                guest = self.receiver.recv() => guest,
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    reactor.stop();
+                    continue;
+                }
+            };
+            let Some(guest) = guest else { break };
+            admit(guest, &reactor);
+        }
+        // An acceptor that ended by itself leaves connections that live on until the stop.
+        if !stopping {
+            stop.cancelled().await;
+            reactor.stop();
+        }
+        reactor.tasks().close();
+        reactor.tasks().wait().await;
+    }
+}
+
+fn admit<B: Backend>(guest: Guest, reactor: &Arc<Reactor<B>>) {
+    let Guest {
+        socket,
+        _counted: counted,
+    } = guest;
+    let socket = match socket
+        .set_nonblocking(true)
+        .and_then(|()| tokio::net::TcpStream::from_std(socket))
+    {
+        Ok(socket) => socket,
+        Err(error) => {
+            warn!(%error, "taking over a connection failed");
+            return;
+        }
+    };
+    let for_task = Arc::clone(reactor);
+    reactor.tasks().spawn(async move {
+        http::serve(socket, for_task).await;
+        drop(counted);
+    });
+}

@@ -1,0 +1,260 @@
+//! Conditional requests and ranges (RFC 9110 §13 and §14). Pure functions of the request's headers and a file's size and times.
+//!
+//! Called by `static_files`. Runs in: server, on a reactor.
+
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+use http::header::{self, HeaderMap, HeaderName};
+
+/// Ranges in one request; more are answered with the whole file.
+const MAX_RANGES: usize = 16;
+
+/// What identifies a version of a file.
+#[derive(Debug)]
+pub(super) struct Version {
+    /// Strong, in quotes.
+    pub(super) etag: String,
+    /// Whole seconds.
+    pub(super) modified: SystemTime,
+    /// Bytes.
+    pub(super) size: u64,
+}
+
+/// What the preconditions say.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Send it.
+    Send,
+    /// The client has it. 304.
+    NotModified,
+    /// The client wants another version. 412.
+    Failed,
+}
+
+/// RFC 9110 §13.2.2, in its order.
+pub(super) fn evaluate(headers: &HeaderMap, version: &Version) -> Verdict {
+    if let Some(list) = text(headers, &header::IF_MATCH) {
+        if !matches(list, &version.etag, Weak::Differs) {
+            return Verdict::Failed;
+        }
+    } else if let Some(date) = date(headers, &header::IF_UNMODIFIED_SINCE)
+        && version.modified > date
+    {
+        return Verdict::Failed;
+    }
+    if let Some(list) = text(headers, &header::IF_NONE_MATCH) {
+        if matches(list, &version.etag, Weak::Equals) {
+            return Verdict::NotModified;
+        }
+    } else if let Some(date) = date(headers, &header::IF_MODIFIED_SINCE)
+        && version.modified <= date
+    {
+        return Verdict::NotModified;
+    }
+    Verdict::Send
+}
+
+/// Which bytes are wanted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All.
+    Whole,
+    /// These: start and end (exclusive), in the client's order, none empty.
+    Parts(Vec<(u64, u64)>),
+    /// None that exists. 416.
+    Nothing,
+}
+
+/// RFC 9110 §14.2. What is no valid range, too many of them, or more than the file together, is answered with the whole file.
+pub(super) fn wanted(method: &Method, headers: &HeaderMap, version: &Version) -> Wanted {
+    let Some(set) = text(headers, &header::RANGE).and_then(|v| v.strip_prefix("bytes=")) else {
+        return Wanted::Whole;
+    };
+    if *method != Method::GET || !if_range(headers, version) {
+        return Wanted::Whole;
+    }
+    let mut parts = Vec::new();
+    let mut total = 0_u64;
+    for (count, spec) in set
+        .split(',')
+        .map(str::trim)
+        .filter(|s| !s.is_empty())
+        .enumerate()
+    {
+        let (Some(part), true) = (parse(spec, version.size), count < MAX_RANGES) else {
+            return Wanted::Whole;
+        };
+        if let Some((start, end)) = part {
+            parts.push((start, end));
+            total += end - start;
+        }
+    }
+    if parts.is_empty() {
+        Wanted::Nothing
+    } else if total > version.size {
+        Wanted::Whole
+    } else {
+        Wanted::Parts(parts)
+    }
+}
+
+/// `None`: no range at all; `Some(None)`: outside of the file.
+fn parse(spec: &str, size: u64) -> Option<Option<(u64, u64)>> {
+    let (first, last) = spec.split_once('-')?;
+    let number = |s: &str| {
+        (!s.is_empty() && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().unwrap_or(u64::MAX))
+    };
+    if first.is_empty() {
+        let suffix: u64 = number(last)?;
+        return Some((suffix > 0 && size > 0).then(|| (size.saturating_sub(suffix), size)));
+    }
+    let start: u64 = number(first)?;
+    let end: u64 = if last.is_empty() { u64::MAX } else { number(last)? };
+    if start > end {
+        return None;
+    }
+    Some((start < size).then(|| (start, end.saturating_add(1).min(size))))
+}
+
+/// RFC 9110 §13.1.5: strong comparison, or the very date.
+fn if_range(headers: &HeaderMap, version: &Version) -> bool {
+    match text(headers, &header::IF_RANGE) {
+        None => !headers.contains_key(header::IF_RANGE),
+        Some(tag) if tag.starts_with('"') => tag == version.etag,
+        Some(tag) if tag.starts_with("W/") => false,
+        Some(date) => httpdate::parse_http_date(date).is_ok_and(|d| d == version.modified),
+    }
+}
+
+/// How a weak tag compares (RFC 9110 §8.8.3.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weak {
+    Equals,
+    Differs,
+}
+
+fn matches(list: &str, etag: &str, weak: Weak) -> bool {
+    list.trim() == "*"
+        || list
+            .split(',')
+            .map(str::trim)
+            .any(|tag| match tag.strip_prefix("W/") {
+                Some(tag) => weak == Weak::Equals && tag == etag,
+                None => tag == etag,
+            })
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(text(headers, name)?).ok()
+}
+
+/// `time` without its fraction: HTTP dates have none.
+pub(super) fn whole_seconds(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version() -> Version {
+        Version {
+            etag: "\"a-64\"".into(),
+            modified: SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777),
+            size: 100,
+        }
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(n, v)| (HeaderName::from_static(n), v.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn preconditions_follow_their_order() {
+        let cases: &[(&[(&str, &str)], Verdict)] = &[
+            (&[], Verdict::Send),
+            (&[("if-none-match", "\"a-64\"")], Verdict::NotModified),
+            (&[("if-none-match", "\"x\", W/\"a-64\"")], Verdict::NotModified),
+            (&[("if-none-match", "*")], Verdict::NotModified),
+            (
+                &[("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT")],
+                Verdict::NotModified,
+            ),
+            (
+                &[("if-modified-since", "Sun, 06 Nov 1994 08:49:36 GMT")],
+                Verdict::Send,
+            ),
+            (
+                &[
+                    ("if-none-match", "\"x\""),
+                    ("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT"),
+                ],
+                Verdict::Send,
+            ),
+            (&[("if-match", "\"x\"")], Verdict::Failed),
+            (&[("if-match", "W/\"a-64\"")], Verdict::Failed),
+            (
+                &[("if-unmodified-since", "Sun, 06 Nov 1994 08:49:36 GMT")],
+                Verdict::Failed,
+            ),
+            (&[("if-modified-since", "yesterday")], Verdict::Send),
+        ];
+        for (given, verdict) in cases {
+            let map: HeaderMap = given
+                .iter()
+                .map(|(n, v)| (n.parse::<HeaderName>().unwrap(), v.parse().unwrap()))
+                .collect();
+            assert_eq!(evaluate(&map, &version()), *verdict, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_cut_to_the_file() {
+        let cases: &[(&'static str, Wanted)] = &[
+            ("bytes=0-9", Wanted::Parts(vec![(0, 10)])),
+            ("bytes=90-", Wanted::Parts(vec![(90, 100)])),
+            ("bytes=-5", Wanted::Parts(vec![(95, 100)])),
+            ("bytes=-500", Wanted::Parts(vec![(0, 100)])),
+            ("bytes=0-0,-1", Wanted::Parts(vec![(0, 1), (99, 100)])),
+            ("bytes=50-1000", Wanted::Parts(vec![(50, 100)])),
+            ("bytes=100-", Wanted::Nothing),
+            ("bytes=-0", Wanted::Nothing),
+            ("bytes=9-0", Wanted::Whole),
+            ("bytes=a-b", Wanted::Whole),
+            ("lines=0-1", Wanted::Whole),
+            ("bytes=0-,0-", Wanted::Whole),
+            ("bytes=0-18446744073709551615", Wanted::Parts(vec![(0, 100)])),
+            (
+                "bytes=0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0,0-0",
+                Wanted::Whole,
+            ),
+        ];
+        for (range, expected) in cases {
+            assert_eq!(
+                wanted(&Method::GET, &headers(&[("range", range)]), &version()),
+                *expected,
+                "{range}"
+            );
+        }
+        let stale = headers(&[("range", "bytes=0-9"), ("if-range", "\"other\"")]);
+        assert_eq!(wanted(&Method::GET, &stale, &version()), Wanted::Whole);
+        let fresh = headers(&[("range", "bytes=0-9"), ("if-range", "\"a-64\"")]);
+        assert_eq!(
+            wanted(&Method::GET, &fresh, &version()),
+            Wanted::Parts(vec![(0, 10)])
+        );
+        assert_eq!(
+            wanted(&Method::HEAD, &headers(&[("range", "bytes=0-9")]), &version()),
+            Wanted::Whole
+        );
+    }
+}

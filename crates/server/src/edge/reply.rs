@@ -1,0 +1,359 @@
+//! From an outcome to an HTTP response: the one map from errors to status, the error page, and the rules for a script's headers.
+//!
+//! Called by `http`. Runs in: server, on a reactor.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+use tracing::{debug, error, warn};
+
+use super::reply_body::Content;
+use crate::dispatch::{DispatchError, RequestId, Response, ResponseBody};
+
+/// Seconds a client is asked to wait after 503.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+const SERVER: HeaderValue = HeaderValue::from_static("hearth");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+/// RFC 9110 §7.6.1: these speak of a connection, and the connection is ours.
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
+
+/// Why a request was not answered as asked.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It breaks the rules of HTTP; the text is for the log.
+    BadRequest(&'static str),
+    /// The path names nothing.
+    NotFound,
+    /// The method is none of these.
+    Method(&'static str),
+    /// The head did not arrive in time.
+    HeadTimeout,
+    /// The body did not arrive in time, or too slowly.
+    BodyTimeout,
+    /// The body is larger than it may be.
+    BodyTooLarge,
+    /// The request line is longer than a head may be.
+    TargetTooLong,
+    /// `Expect` with anything but `100-continue`.
+    Expectation,
+    /// A precondition does not hold (RFC 9110 §13).
+    Precondition,
+    /// No byte of a file lies in the ranges; the file has this many.
+    Range(u64),
+    /// The client ended the connection in its request.
+    ClientGone,
+    /// The worker could not be asked, or did not answer.
+    Dispatch(DispatchError),
+}
+
+/// How a request ended, as the access log shows it: one word each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Answered to the last byte.
+    Ok,
+    /// Refused by the server, not by the application: not found, method, precondition.
+    Refused,
+    /// Not HTTP as it should be, or beyond a limit.
+    BadRequest,
+    /// The client was too slow with its head.
+    HeadTimeout,
+    /// The client was too slow with its body.
+    BodyTimeout,
+    /// The client was too slow to take the response.
+    WriteTimeout,
+    /// The client left before its response was complete.
+    ClientGone,
+    /// Too many requests waited.
+    QueueFull,
+    /// No worker became free.
+    QueueTimeout,
+    /// The worker died.
+    WorkerDied,
+    /// The worker broke the protocol.
+    BadResponse,
+    /// The script ran too long.
+    RequestTimeout,
+    /// The server is stopping.
+    Stopping,
+    /// The server failed (files, mostly).
+    Internal,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Refused => "refused",
+            Self::BadRequest => "bad-request",
+            Self::HeadTimeout => "head-timeout",
+            Self::BodyTimeout => "body-timeout",
+            Self::WriteTimeout => "write-timeout",
+            Self::ClientGone => "client-gone",
+            Self::QueueFull => "queue-full",
+            Self::QueueTimeout => "queue-timeout",
+            Self::WorkerDied => "worker-died",
+            Self::BadResponse => "bad-response",
+            Self::RequestTimeout => "request-timeout",
+            Self::Stopping => "stopping",
+            Self::Internal => "internal",
+        })
+    }
+}
+
+impl Refusal {
+    /// What the client gets and the log says. The only such map.
+    pub(super) fn outcome(&self) -> (StatusCode, Ending) {
+        match self {
+            Self::BadRequest(_) => (StatusCode::BAD_REQUEST, Ending::BadRequest),
+            Self::NotFound => (StatusCode::NOT_FOUND, Ending::Refused),
+            Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, Ending::Refused),
+            Self::HeadTimeout => (StatusCode::REQUEST_TIMEOUT, Ending::HeadTimeout),
+            Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, Ending::BodyTimeout),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Ending::BadRequest),
+            Self::TargetTooLong => (StatusCode::URI_TOO_LONG, Ending::BadRequest),
+            Self::Expectation => (StatusCode::EXPECTATION_FAILED, Ending::BadRequest),
+            Self::Precondition => (StatusCode::PRECONDITION_FAILED, Ending::Refused),
+            Self::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, Ending::Refused),
+            Self::ClientGone => (StatusCode::BAD_REQUEST, Ending::ClientGone),
+            Self::Dispatch(error) => dispatch_outcome(error),
+        }
+    }
+
+    /// True when the request may not have been read to its end, so that nothing can follow it on its connection.
+    pub(super) fn closes(&self) -> bool {
+        match self {
+            Self::NotFound | Self::Precondition | Self::Range(_) | Self::Dispatch(_) => false,
+            Self::BadRequest(_)
+            | Self::Method(_)
+            | Self::HeadTimeout
+            | Self::BodyTimeout
+            | Self::BodyTooLarge
+            | Self::TargetTooLong
+            | Self::Expectation
+            | Self::ClientGone => true,
+        }
+    }
+}
+
+/// How a response ended that broke off for `error`.
+pub(super) fn dispatch_outcome(error: &DispatchError) -> (StatusCode, Ending) {
+    match error {
+        DispatchError::QueueFull { .. } => (StatusCode::SERVICE_UNAVAILABLE, Ending::QueueFull),
+        DispatchError::QueueTimeout { .. } => (StatusCode::SERVICE_UNAVAILABLE, Ending::QueueTimeout),
+        DispatchError::WorkerDied { .. } => (StatusCode::BAD_GATEWAY, Ending::WorkerDied),
+        DispatchError::BadResponse { .. } => (StatusCode::BAD_GATEWAY, Ending::BadResponse),
+        DispatchError::RequestTimeout { .. } => (StatusCode::GATEWAY_TIMEOUT, Ending::RequestTimeout),
+        DispatchError::HeadTooLarge { .. } => {
+            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Ending::BadRequest)
+        }
+        DispatchError::Stopping => (StatusCode::SERVICE_UNAVAILABLE, Ending::Stopping),
+        DispatchError::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, Ending::Internal),
+    }
+}
+
+/// Tells the log who is to blame: us, the application or the client.
+pub(super) fn report(id: RequestId, refusal: &Refusal) {
+    match refusal {
+        Refusal::Dispatch(e @ (DispatchError::Spool(_) | DispatchError::BadResponse { .. })) => {
+            error!(%id, error = %e, "request failed");
+        }
+        Refusal::Dispatch(e) => warn!(%id, error = %e, "request failed"),
+        Refusal::BadRequest(reason) => debug!(%id, reason, "request refused"),
+        other => debug!(%id, reason = ?other, "request refused"),
+    }
+}
+
+/// The response for a refusal.
+pub(super) fn refused(id: RequestId, refusal: &Refusal, method: &Method) -> http::Response<Content> {
+    let (status, _) = refusal.outcome();
+    let page = page(status, id);
+    let length = page.len();
+    let mut response = http::Response::new(if *method == Method::HEAD {
+        Content::Empty
+    } else {
+        Content::Whole(page)
+    });
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::SERVER, SERVER);
+    headers.insert(header::CONTENT_TYPE, HTML);
+    if *method == Method::HEAD {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+    }
+    match refusal {
+        Refusal::Method(allow) => {
+            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        Refusal::Range(size) => {
+            if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {
+                headers.insert(header::CONTENT_RANGE, value);
+            }
+        }
+        _ => {}
+    }
+    if refusal.closes() || status == StatusCode::SERVICE_UNAVAILABLE && is_stopping(refusal) {
+        headers.insert(header::CONNECTION, CLOSE);
+    }
+    response
+}
+
+/// The same as bytes, for a connection that hyper has given up.
+pub(super) fn raw(id: RequestId, refusal: &Refusal) -> Vec<u8> {
+    let (status, _) = refusal.outcome();
+    let page = page(status, id);
+    let mut out = format!(
+        "HTTP/1.1 {status}\r\nserver: hearth\r\ndate: {}\r\nconnection: close\r\ncontent-type: text/html; charset=utf-8\r\n\
+         content-length: {}\r\n\r\n",
+        httpdate::fmt_http_date(std::time::SystemTime::now()),
+        page.len()
+    )
+    .into_bytes();
+    out.extend_from_slice(&page);
+    out
+}
+
+/// A redirection to the same path with a slash.
+pub(super) fn moved(location: &str, query: Option<&str>) -> http::Response<Content> {
+    let mut response = http::Response::new(Content::Empty);
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    let target = match query {
+        Some(query) => format!("{location}?{query}"),
+        None => location.to_owned(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::SERVER, SERVER);
+    if let Ok(value) = HeaderValue::try_from(target) {
+        headers.insert(header::LOCATION, value);
+    }
+    response
+}
+
+/// The answer to `OPTIONS *`, which asks about the server.
+pub(super) fn options(allow: &'static str) -> http::Response<Content> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// A response of ours without a body.
+pub(super) fn empty(status: StatusCode) -> http::Response<Content> {
+    let mut response = http::Response::new(Content::Empty);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::SERVER, SERVER);
+    response
+}
+
+/// What a script answered.
+pub(super) fn from_script(answer: Response, method: &Method) -> http::Response<Content> {
+    let Response {
+        status,
+        reason,
+        mut headers,
+        body,
+        ..
+    } = answer;
+    drop_hop_by_hop(&mut headers);
+    if !headers.contains_key(header::SERVER) {
+        headers.insert(header::SERVER, SERVER);
+    }
+    let bodiless = *method == Method::HEAD || matches!(status.as_u16(), 204 | 304);
+    let length = script_length(&mut headers, status);
+    let content = if bodiless {
+        Content::Discarded(body)
+    } else {
+        script_content(body, length)
+    };
+    let mut response = http::Response::new(content);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    if !reason.is_empty()
+        && let Ok(reason) = hyper::ext::ReasonPhrase::try_from(reason)
+    {
+        response.extensions_mut().insert(reason);
+    }
+    response
+}
+
+/// A length that holds for the whole body lets hyper write it in one go; one that does not is left to hyper's encoder, which
+/// cuts what is too long and breaks the connection off after what is too short.
+fn script_content(body: ResponseBody, length: Option<u64>) -> Content {
+    match body {
+        ResponseBody::Whole(bytes) => {
+            let bytes = bytes.unwrap_or_default();
+            match length {
+                None => Content::Whole(bytes),
+                Some(length) if length == bytes.len() as u64 => Content::Whole(bytes),
+                Some(length) if length < bytes.len() as u64 => {
+                    Content::Whole(bytes.slice(..usize::try_from(length).unwrap_or(bytes.len())))
+                }
+                Some(_) => Content::TooShort(Some(bytes)),
+            }
+        }
+        ResponseBody::Stream(stream) => Content::Stream(stream, length),
+    }
+}
+
+/// The one valid `Content-Length` of a script; others are removed.
+fn script_length(headers: &mut HeaderMap, status: StatusCode) -> Option<u64> {
+    let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
+    let first = values.next()?;
+    let length = first.to_str().ok().and_then(|v| v.trim().parse::<u64>().ok());
+    let usable = length.is_some() && values.next().is_none() && status != StatusCode::NO_CONTENT;
+    if !usable {
+        headers.remove(header::CONTENT_LENGTH);
+        return None;
+    }
+    length
+}
+
+fn drop_hop_by_hop(headers: &mut HeaderMap) {
+    let any = headers.keys().any(|name| is_hop_by_hop(name));
+    if any {
+        for name in HOP_BY_HOP {
+            headers.remove(name);
+        }
+    }
+}
+
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(
+        name.as_bytes().first(),
+        Some(b'c' | b'k' | b'p' | b't' | b'u' | b'h')
+    ) && HOP_BY_HOP.contains(&name)
+}
+
+fn is_stopping(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::Dispatch(DispatchError::Stopping))
+}
+
+/// Tells nothing but the status and the number to look for in the log.
+fn page(status: StatusCode, id: RequestId) -> Bytes {
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let code = status.as_u16();
+    Bytes::from(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{code} {reason}</title></head>\n<body>\n\
+         <h1>{code} {reason}</h1>\n<p>Request {id}</p>\n</body>\n</html>\n"
+    ))
+}
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

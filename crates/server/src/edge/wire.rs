@@ -1,0 +1,285 @@
+//! The socket as hyper sees it, and what the connection's deadlines need to know about it.
+//!
+//! hyper knows one deadline (for a head); we need four: head, idle, and a client that does not take what it asked for. `Wire` notes
+//! when something moved, `http` compares that with the limits. It also sees a request line that is too long, which hyper cannot tell
+//! from too many headers. Runs in: server, on one reactor (a connection never moves).
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::ReadBufCursor;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::config::Limits;
+
+/// Bytes read at once. One buffer a thread: an idle connection holds none.
+const SCRATCH: usize = 64 * 1024;
+
+thread_local! {
+    static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH]);
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// A head is expected at once: the connection is new, or the first byte of a request was read.
+    Head = 0,
+    /// Kept alive, between two requests.
+    Idle = 1,
+    /// A request is being answered.
+    Exchange = 2,
+}
+
+/// Why a connection was ended by its deadlines or its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The head did not arrive in time.
+    HeadTimeout,
+    /// Nothing was asked for a long time.
+    IdleTimeout,
+    /// The client did not take the response.
+    WriteTimeout,
+}
+
+/// Shared by the wire, the connection's future and the exchange in it. All run on one thread, so every access is relaxed.
+#[derive(Debug)]
+pub(super) struct Progress {
+    epoch: Instant,
+    phase: AtomicU8,
+    /// Milliseconds after `epoch` at which the phase began.
+    since: AtomicU64,
+    /// Milliseconds after `epoch` since when a write is stuck, plus 1; 0 when none is.
+    stuck: AtomicU64,
+    any_byte: AtomicBool,
+    target_too_long: AtomicBool,
+    stopping: AtomicBool,
+    unread: AtomicBool,
+    linger: AtomicBool,
+}
+
+impl Progress {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            epoch: now,
+            phase: AtomicU8::new(Phase::Head as u8),
+            since: AtomicU64::new(0),
+            stuck: AtomicU64::new(0),
+            any_byte: AtomicBool::new(false),
+            target_too_long: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            unread: AtomicBool::new(false),
+            linger: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Head,
+            1 => Phase::Idle,
+            _ => Phase::Exchange,
+        }
+    }
+
+    /// Enters a phase.
+    pub(super) fn enter(&self, phase: Phase, now: Instant) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.since.store(self.millis(now), Ordering::Relaxed);
+        if phase == Phase::Exchange {
+            self.unread.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// When the connection is to be ended if nothing moves, and why.
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<(Instant, Fault)> {
+        let since = |ms: u64, limit: Duration| self.epoch + Duration::from_millis(ms) + limit;
+        let stuck = self.stuck.load(Ordering::Relaxed);
+        if stuck != 0 {
+            return Some((since(stuck - 1, limits.write_timeout), Fault::WriteTimeout));
+        }
+        let began = self.since.load(Ordering::Relaxed);
+        match self.phase() {
+            Phase::Head => Some((since(began, limits.header_timeout), Fault::HeadTimeout)),
+            Phase::Idle => Some((since(began, limits.idle_timeout), Fault::IdleTimeout)),
+            Phase::Exchange => None,
+        }
+    }
+
+    /// True once a byte of a request was read whose head is not complete.
+    pub(super) fn head_begun(&self) -> bool {
+        self.phase() == Phase::Head && self.any_byte.load(Ordering::Relaxed)
+    }
+
+    /// True when the request line was longer than a head may be.
+    pub(super) fn target_too_long(&self) -> bool {
+        self.target_too_long.load(Ordering::Relaxed)
+    }
+
+    /// From now on the wire looks whether a request waits unread in the socket.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// True when a request was sent before the stop and must still be answered.
+    pub(super) fn unread(&self) -> bool {
+        self.unread.load(Ordering::Relaxed) || self.head_begun()
+    }
+
+    /// The response goes out before the request was read: what the client still sends is to be swallowed, or the reset of the
+    /// connection would destroy the response on its way.
+    pub(super) fn set_linger(&self) {
+        self.linger.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn lingers(&self) -> bool {
+        self.linger.load(Ordering::Relaxed)
+    }
+
+    fn millis(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.epoch).as_millis()).unwrap_or(u64::MAX / 2)
+    }
+
+    fn wrote(&self, moved: bool) {
+        let stuck = self.stuck.load(Ordering::Relaxed) != 0;
+        if moved && stuck {
+            self.stuck.store(0, Ordering::Relaxed);
+        } else if !moved && !stuck {
+            self.stuck
+                .store(self.millis(Instant::now()) + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A client's socket.
+#[derive(Debug)]
+pub(super) struct Wire {
+    socket: TcpStream,
+    progress: Arc<Progress>,
+    line_limit: usize,
+    line_bytes: usize,
+    line_done: bool,
+}
+
+impl Wire {
+    pub(super) fn new(socket: TcpStream, progress: Arc<Progress>, limits: &Limits) -> Self {
+        let line_limit = usize::try_from(limits.header_bytes.0).unwrap_or(usize::MAX);
+        Self {
+            socket,
+            progress,
+            line_limit,
+            line_bytes: 0,
+            line_done: false,
+        }
+    }
+
+    pub(super) fn into_socket(self) -> TcpStream {
+        self.socket
+    }
+
+    /// Looks at what was read, unless it belongs to a body.
+    fn note_read(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let progress = &self.progress;
+        match progress.phase() {
+            Phase::Exchange => {
+                self.line_done = false;
+                self.line_bytes = 0;
+                return Ok(());
+            }
+            Phase::Idle => {
+                progress.enter(Phase::Head, Instant::now());
+                self.line_done = false;
+                self.line_bytes = 0;
+            }
+            Phase::Head => {}
+        }
+        progress.any_byte.store(true, Ordering::Relaxed);
+        if self.line_done {
+            return Ok(());
+        }
+        let end = bytes.iter().position(|&b| b == b'\n');
+        self.line_done = end.is_some();
+        self.line_bytes += end.unwrap_or(bytes.len());
+        if self.line_bytes > self.line_limit {
+            progress.target_too_long.store(true, Ordering::Relaxed);
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "request line too long",
+            ));
+        }
+        Ok(())
+    }
+
+    fn note_unread(&self) {
+        if self.progress.stopping.load(Ordering::Relaxed) {
+            let waiting = rustix::io::ioctl_fionread(&self.socket).unwrap_or(0) > 0;
+            self.progress.unread.store(waiting, Ordering::Relaxed);
+        }
+    }
+}
+
+impl hyper::rt::Read for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut out: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        READ.with_borrow_mut(|scratch| {
+            let room = out.remaining().min(SCRATCH);
+            let mut buf = ReadBuf::new(scratch.get_mut(..room).unwrap_or_default());
+            match Pin::new(&mut this.socket).poll_read(cx, &mut buf) {
+                Poll::Pending => {
+                    this.note_unread();
+                    Poll::Pending
+                }
+                Poll::Ready(result) => {
+                    result?;
+                    if !buf.filled().is_empty() {
+                        this.note_read(buf.filled())?;
+                        out.put_slice(buf.filled());
+                    }
+                    Poll::Ready(Ok(()))
+                }
+            }
+        })
+    }
+}
+
+impl hyper::rt::Write for Wire {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.socket).poll_write(cx, bytes);
+        this.progress.wrote(result.is_ready());
+        result
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.socket).poll_write_vectored(cx, parts);
+        this.progress.wrote(result.is_ready());
+        Poll::Ready(ready!(result))
+    }
+}
