@@ -1,0 +1,322 @@
+"""The servers that are compared: each is started from files of its own in a temporary folder, and ended by its id.
+
+Nothing of the system's services is touched. All run as the user who runs the comparison, with the same php.ini, the same
+number of PHP workers, no access log, and answers on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import load
+import processes
+from scenario import BENCH, REPOSITORY, Scenario
+
+PHP_INI = BENCH / "php.ini"
+START_DEADLINE = 30.0
+STOP_DEADLINE = 20.0
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a server is started with."""
+
+    scenario: Scenario
+    # PHP workers.
+    workers: int
+    # Folder of the server's own files.
+    folder: Path
+    port: int
+
+    def write(self, name: str, text: str) -> Path:
+        """Writes a file into the server's folder."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+# The commands of a server, started in this order.
+Commands = Callable[[Setup], list[list[str]]]
+
+
+def program(*candidates: str) -> str:
+    """The first of `candidates` that is installed."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/local/sbin"
+    for name in candidates:
+        if found := shutil.which(name, path=path):
+            return found
+    raise SystemExit(f"{candidates[0]} is not installed; see bench/packages.txt")
+
+
+def php() -> str:
+    """PHP on the command line."""
+    return program(os.environ.get("PHP", "php8.2"), "php8.2", "php")
+
+
+def release(*parts: str) -> Path:
+    """Where this repository's release build puts a program."""
+    return REPOSITORY.joinpath(os.environ.get("CARGO_TARGET_DIR", "target"), "release", *parts)
+
+
+def binary(*parts: str) -> str:
+    """A program of this repository's release build; it must be there."""
+    path = release(*parts)
+    if not path.is_file():
+        raise SystemExit(f"{path} is missing; `make bench` builds it")
+    return str(path)
+
+
+def hearth_config(setup: Setup, mode: str, extra: str = "") -> Path:
+    """hearth.toml for one server. `extra` is put before the sections."""
+    scenario = setup.scenario
+    script = scenario.resident_script if mode == "resident" else scenario.classic_script
+    isolation = 'isolation = "none"\n' if mode == "resident" else ""
+    return setup.write(
+        "hearth.toml",
+        f'listen = "127.0.0.1:{setup.port}"\nroot = "{scenario.root}"\n{extra}\n'
+        '[log]\naccess = false\nlevel = "warn"\nformat = "json"\n\n'
+        f'[pool.web]\nmode = "{mode}"\nscript = "{script}"\n{isolation}'
+        f'workers = {setup.workers}\nphp_ini = "{PHP_INI}"\n',
+    )
+
+
+def _hearth(mode: str) -> Commands:
+    def commands(setup: Setup) -> list[list[str]]:
+        config = hearth_config(setup, mode)
+        return [[binary("hearth"), "serve", str(setup.scenario.app), "--config", str(config)]]
+
+    return commands
+
+
+def _fpm(preload: bool) -> Commands:
+    def commands(setup: Setup) -> list[list[str]]:
+        socket_path = setup.folder / "fpm.sock"
+        root = os.geteuid() == 0
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        config = setup.write("fpm.conf", _FPM.format(
+            folder=setup.folder,
+            socket=socket_path,
+            workers=setup.workers,
+            user=f"user = {user}\ngroup = {user}" if root else "",
+            env="\n".join(f"env[{name}] = {value}" for name, value in setup.scenario.env.items()),
+        ))
+        fpm = [program("php-fpm8.2", "php-fpm"), "-F", "-y", str(config), "-c", str(PHP_INI)]
+        if root:
+            fpm.append("-R")
+        if preload:
+            fpm += ["-d", f"opcache.preload={_preload(setup)}"]
+            fpm += ["-d", f"opcache.preload_user={user}"] if root else []
+        nginx = setup.write("nginx.conf", _NGINX.format(
+            folder=setup.folder,
+            user=f"user {user};" if root else "",
+            port=setup.port,
+            root=setup.scenario.root,
+            index=Path(setup.scenario.classic_script).relative_to(setup.scenario.root.name),
+            socket=socket_path,
+        ))
+        return [fpm, [program("nginx"), "-p", str(setup.folder), "-c", str(nginx), "-e", str(setup.folder / "nginx.log")]]
+
+    return commands
+
+
+def _preload(setup: Setup) -> Path:
+    """A preload script with every file that one request of the scenario includes."""
+    scenario = setup.scenario
+    command = [php(), str(BENCH / "included_files.php"), str(scenario.app / scenario.classic_script), scenario.path]
+    done = subprocess.run(
+        command, cwd=scenario.app, env={**os.environ, **scenario.env}, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    files = "".join(f"opcache_compile_file({_php_string(name)});\n" for name in done.stdout.splitlines())
+    return setup.write("preload.php", f"<?php\n\n{files}")
+
+
+def _php_string(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _php_s(setup: Setup) -> list[list[str]]:
+    prepend = f"auto_prepend_file={BENCH / 'content_length.php'}"
+    address = f"127.0.0.1:{setup.port}"
+    return [[php(), "-q", "-c", str(PHP_INI), "-d", prepend, "-S", address, "-t", str(setup.scenario.root)]]
+
+
+def _bare_hyper(setup: Setup) -> list[list[str]]:
+    scenario = setup.scenario
+    body = scenario.body or ""
+    return [[binary("examples", "bare_hyper"), f"127.0.0.1:{setup.port}", body, scenario.content_type]]
+
+
+# In the order of the table. The name is what --only takes.
+PEERS: dict[str, Commands] = {
+    "hearth": _hearth("resident"),
+    "hearth-classic": _hearth("classic"),
+    "fpm": _fpm(preload=False),
+    "fpm-preload": _fpm(preload=True),
+    "php-s": _php_s,
+    "bare-hyper": _bare_hyper,
+}
+
+
+@dataclass
+class Server:
+    """A running server."""
+
+    name: str
+    port: int
+    folder: Path
+    scenario: Scenario
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def roots(self) -> list[int]:
+        """Ids of the processes that were started; the tree below them is the server."""
+        return [process.pid for process in self.running]
+
+    def alive(self) -> bool:
+        """Whether no started process has ended."""
+        return all(process.poll() is None for process in self.running)
+
+    def log(self) -> str:
+        """The last lines of what it printed."""
+        lines = []
+        for path in sorted(self.folder.glob("*.log")):
+            lines += [f"{path.name}: {line}" for line in path.read_text(errors="replace").splitlines()[-15:]]
+        return "\n".join(lines)
+
+    def stop(self) -> None:
+        """Asks each process to end, front first; kills what does not within the deadline."""
+        for process in reversed(self.running):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_DEADLINE)
+            except subprocess.TimeoutExpired:
+                for below in reversed(processes.tree([process.pid])):
+                    os.kill(below.pid, signal.SIGKILL)
+                process.wait()
+
+
+def start(name: str, scenario: Scenario, workers: int, folder: Path) -> Server:
+    """Starts a server and waits until its answer is right."""
+    folder = folder / f"{scenario.name}-{name}"
+    folder.mkdir()
+    setup = Setup(scenario, workers, folder, free_port())
+    return start_commands(name, setup, PEERS[name](setup))
+
+
+def start_commands(name: str, setup: Setup, commands: list[list[str]]) -> Server:
+    """Runs the commands of one server and waits until its answer is right."""
+    server = Server(name, setup.port, setup.folder, setup.scenario)
+    env = {**os.environ, **setup.scenario.env, "PHP_CLI_SERVER_WORKERS": str(setup.workers)}
+    try:
+        for number, command in enumerate(commands):
+            with (setup.folder / f"output-{number}.log").open("wb") as output:
+                server.running.append(subprocess.Popen(
+                    command, cwd=setup.scenario.app, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    process_group=0, preexec_fn=_end_with_parent,
+                ))
+        wrong = load.wait_until_right(setup.port, setup.scenario, server.alive, START_DEADLINE)
+        if wrong is not None:
+            raise SystemExit(f"{name} does not answer as it should: {wrong}\n{' '.join(commands[0])}\n{server.log()}")
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def free_port() -> int:
+    """A port that was free just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _end_with_parent() -> None:
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+_FPM = """\
+[global]
+error_log = {folder}/fpm.log
+log_level = warning
+daemonize = no
+
+[www]
+listen = {socket}
+listen.backlog = 4096
+listen.mode = 0600
+{user}
+pm = static
+pm.max_children = {workers}
+pm.max_requests = 0
+{env}
+"""
+
+_NGINX = """\
+daemon off;
+{user}
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log warn;
+worker_processes auto;
+worker_rlimit_nofile 16384;
+
+events {{
+    worker_connections 4096;
+}}
+
+http {{
+    access_log off;
+    default_type application/octet-stream;
+    keepalive_requests 1000000000;
+    client_body_temp_path {folder}/body;
+    fastcgi_temp_path {folder}/fastcgi;
+    proxy_temp_path {folder}/proxy;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        root {root};
+
+        location / {{
+            try_files $uri /{index}$is_args$args;
+        }}
+
+        location ~ \\.php$ {{
+            fastcgi_pass unix:{socket};
+            fastcgi_param QUERY_STRING $query_string;
+            fastcgi_param REQUEST_METHOD $request_method;
+            fastcgi_param CONTENT_TYPE $content_type;
+            fastcgi_param CONTENT_LENGTH $content_length;
+            fastcgi_param SCRIPT_FILENAME $realpath_root$fastcgi_script_name;
+            fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+            fastcgi_param REQUEST_URI $request_uri;
+            fastcgi_param DOCUMENT_URI $document_uri;
+            fastcgi_param DOCUMENT_ROOT $realpath_root;
+            fastcgi_param SERVER_PROTOCOL $server_protocol;
+            fastcgi_param REQUEST_SCHEME $scheme;
+            fastcgi_param GATEWAY_INTERFACE CGI/1.1;
+            fastcgi_param SERVER_SOFTWARE nginx/$nginx_version;
+            fastcgi_param REMOTE_ADDR $remote_addr;
+            fastcgi_param REMOTE_PORT $remote_port;
+            fastcgi_param SERVER_ADDR $server_addr;
+            fastcgi_param SERVER_PORT $server_port;
+            fastcgi_param SERVER_NAME $server_name;
+            fastcgi_param REDIRECT_STATUS 200;
+        }}
+    }}
+}}
+"""

@@ -1,0 +1,86 @@
+"""Rounds to medians with spread, and medians to a table. Called by run and compare."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+MIB = 1024 * 1024
+HEADINGS = ["server", "req/s", "CPU us/req", "p50", "p99", "max", "errors", "PSS MiB", "private/worker", "req/s : fpm",
+            "CPU : fpm", "CPU : hyper"]
+
+
+def spread(row: dict, key: str) -> tuple[float, float, float]:
+    """Median, least and greatest of a figure over the rounds of a row."""
+    values = [one[key] for one in row["rounds"]]
+    return statistics.median(values), min(values), max(values)
+
+
+def median(row: dict, key: str) -> float:
+    """Median of a figure over the rounds of a row."""
+    return spread(row, key)[0]
+
+
+def tables(run: dict) -> str:
+    """All tables of a run, one for each scenario and number of connections."""
+    texts = []
+    for scenario in run["scenarios"]:
+        for connections in sorted({row["connections"] for row in scenario["rows"]}):
+            rows = [row for row in scenario["rows"] if row["connections"] == connections]
+            texts.append(f"{scenario['title']}, c={connections}\n{_table(rows)}")
+    return "\n\n".join(texts)
+
+
+def milliseconds(microseconds: float) -> str:
+    """A time for people."""
+    return f"{microseconds / 1000:.2f} ms" if microseconds < 100_000 else f"{microseconds / 1000:.0f} ms"
+
+
+def columns(lines: list[list[str]]) -> str:
+    """Aligned text: the first column to the left, the others to the right; a rule below the first line."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    out = []
+    for number, line in enumerate(lines):
+        cells = [cell.ljust(width) if column == 0 else cell.rjust(width)
+                 for column, (cell, width) in enumerate(zip(line, widths))]
+        out.append("  " + "  ".join(cells).rstrip())
+        if number == 0:
+            out.append("  " + "-" * (len(out[0]) - 2))
+    return "\n".join(out)
+
+
+def _table(rows: list[dict]) -> str:
+    by_server = {row["server"]: row for row in rows}
+    lines = [HEADINGS]
+    for row in rows:
+        lines.append([
+            row["server"],
+            _with_spread(row, "rate", lambda value: f"{value:,.0f}"),
+            _with_spread(row, "cpu_us", lambda value: f"{value:.1f}"),
+            milliseconds(median(row, "p50_us")),
+            milliseconds(median(row, "p99_us")),
+            milliseconds(max(one["max_us"] for one in row["rounds"])),
+            str(sum(one["errors"] for one in row["rounds"])),
+            f"{row['rounds'][0]['pss_before'] / MIB:.0f} > {row['rounds'][-1]['pss_after'] / MIB:.0f}",
+            _private(row),
+            _ratio(row, by_server.get("fpm"), "rate"),
+            _ratio(row, by_server.get("fpm"), "cpu_us"),
+            _ratio(row, by_server.get("bare-hyper"), "cpu_us"),
+        ])
+    return columns(lines)
+
+
+def _with_spread(row: dict, key: str, shown: Callable[[float], str]) -> str:
+    middle, least, greatest = spread(row, key)
+    return f"{shown(middle)} ({shown(least)}-{shown(greatest)})" if len(row["rounds"]) > 1 else shown(middle)
+
+
+def _private(row: dict) -> str:
+    workers = row["rounds"][-1]["private_of_workers"]
+    return f"{statistics.median(workers) / MIB:.1f} MiB" if workers else ""
+
+
+def _ratio(row: dict, other: dict | None, key: str) -> str:
+    if other is None or not median(other, key):
+        return ""
+    return f"{median(row, key) / median(other, key):.2f}"
