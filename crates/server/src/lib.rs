@@ -4,6 +4,7 @@
 //! config, dispatch, then edge and supervise side by side, then app, then cli.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod dispatch;

@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    hearth::cli::main(|_config| anyhow::bail!("serving is not part of this build"))
+    hearth::cli::main(hearth::app::run)
 }

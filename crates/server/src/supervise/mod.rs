@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ipc::control::{Fork, FromZygote};
 use ipc::scoreboard::Command;
@@ -48,8 +48,6 @@ use crate::dispatch::{KillRequest, PoolShared};
 
 /// Events that may wait for the supervisor; who sends more of them waits.
 const EVENTS: usize = 1024;
-/// How long the zygote's report about a dead worker is waited for.
-const REPORT_GRACE: Duration = Duration::from_millis(250);
 
 /// Why the pool could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -90,11 +88,6 @@ enum Event {
     ZygoteGone { generation: u32 },
     /// A worker's pidfd fired.
     WorkerGone {
-        worker: WorkerId,
-        incarnation: Incarnation,
-    },
-    /// Nobody said in time how a worker ended.
-    WorkerUnexplained {
         worker: WorkerId,
         incarnation: Incarnation,
     },
@@ -182,8 +175,10 @@ impl Supervisor {
         for action in plan.actions {
             self.perform(action);
         }
+        let reports = self.workers.values().filter_map(Worker::report_due);
+        let wake_at = reports.chain(plan.wake_at).min();
         let alarm = async {
-            match plan.wake_at {
+            match wake_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
                 None => std::future::pending().await,
             }
@@ -193,7 +188,7 @@ impl Supervisor {
             Some(event) = self.inbox.recv() => self.note(event),
             Some(kill) = self.kills.recv() => self.kill(&kill),
             _ = self.children.recv() => self.reap_strangers(),
-            () = alarm => {}
+            () = alarm => self.settle_unexplained(Instant::now()),
         }
     }
 
@@ -288,9 +283,6 @@ impl Supervisor {
             } => self.note_message(generation, message, fds),
             Event::ZygoteGone { generation } => self.note_zygote_gone(generation),
             Event::WorkerGone { worker, incarnation } => self.note_worker_gone((worker, incarnation)),
-            Event::WorkerUnexplained { worker, incarnation } => {
-                self.settle((worker, incarnation), Ending::Unknown);
-            }
         }
     }
 
@@ -407,16 +399,18 @@ impl Supervisor {
             self.settle(who, ending);
             return;
         }
-        // The zygote is its parent and says how it ended.
-        let events = self.events.clone();
-        self.tasks.spawn(async move {
-            tokio::time::sleep(REPORT_GRACE).await;
-            let (worker, incarnation) = who;
-            // The supervisor is gone only when the server has stopped.
-            let _ = events
-                .send(Event::WorkerUnexplained { worker, incarnation })
-                .await;
-        });
+        // The zygote is its parent and says how it ended, soon.
+        if let Some(worker) = self.workers.get_mut(&who.0.0) {
+            worker.gone_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Settles dead workers about which nothing was said in time.
+    fn settle_unexplained(&mut self, now: Instant) {
+        let overdue = self.each_worker(|who, worker| (worker.report_due()? <= now).then_some(who));
+        for who in overdue {
+            self.settle(who, Ending::Unknown);
+        }
     }
 
     /// A worker is dead: dispatch settles what it held, the log says why, policy says when it is replaced.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use ipc::control::{self, FromWorker, ToWorker};
 use ipc::scoreboard::{Stage, WorkerBlock};
@@ -21,6 +22,9 @@ use super::policy::Record;
 use super::process::Process;
 use super::socket::Socket;
 use crate::dispatch::{PoolShared, RequestId};
+
+/// How long the zygote's report about a dead worker is waited for.
+const REPORT_GRACE: Duration = Duration::from_millis(250);
 
 /// Which worker: its number and how often that was forked.
 pub(super) type Who = (WorkerId, Incarnation);
@@ -93,6 +97,7 @@ impl Unborn {
         Worker {
             incarnation: who.1,
             process,
+            gone_since: None,
             killed: None,
             _lifeline: self.lifeline,
         }
@@ -111,6 +116,8 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Worker {
     pub(super) incarnation: Incarnation,
     pub(super) process: Arc<Process>,
+    /// When its pidfd fired.
+    pub(super) gone_since: Option<Instant>,
     /// Why the server killed it.
     killed: Option<&'static str>,
     /// The worker ends when this closes: with the server, whatever happens to it.
@@ -122,6 +129,11 @@ impl Worker {
     pub(super) fn kill(&mut self, reason: &'static str) {
         self.killed.get_or_insert(reason);
         self.process.kill();
+    }
+
+    /// When it is no longer waited for that somebody says how it ended.
+    pub(super) fn report_due(&self) -> Option<Instant> {
+        self.gone_since.map(|at| at + REPORT_GRACE)
     }
 
     /// Why the server killed it, if it did.

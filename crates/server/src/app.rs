@@ -1,0 +1,196 @@
+//! Builds the parts in order and owns their end: the only file that knows all of them.
+//!
+//! ```text
+//! main thread      supervisor: zygote, workers, signals
+//! reactor threads  one runtime each: connections (edge) and exchanges (dispatch)
+//! ```
+//! Start: socket, shared memory, zygote, first worker, reactors, ready line. Stop, in reverse: no new connections, running
+//! requests finish, workers drain, the zygote ends. Called by `cli` (through `main`). Runs in: server.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{error, info, warn};
+
+use crate::config::Config;
+use crate::dispatch::PoolShared;
+use crate::edge::access_log::AccessLog;
+use crate::edge::{self, Site};
+use crate::supervise::Supervisor;
+
+mod reactors;
+
+use self::reactors::Reactors;
+
+/// Serves until a signal says stop. An error before the ready line means that nothing was served.
+pub fn run(config: Config) -> anyhow::Result<()> {
+    raise_descriptor_limit();
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("building the supervisor's runtime")?
+        .block_on(serve(Arc::new(config)))
+}
+
+async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
+    // First, so that a signal during the start is not lost.
+    let mut signals = Signals::new().context("watching signals")?;
+    let listener = edge::bind(config.listen).with_context(|| format!("binding {}", config.listen))?;
+    let address = listener
+        .local_addr()
+        .context("asking for the address that was bound")?;
+    let pool = PoolShared::create(&config.pool, &config).context("creating the shared memory")?;
+    let mut supervisor = Supervisor::new(&config, Arc::clone(&pool.shared), pool.eventfds, pool.kills)
+        .context("setting up the supervisor")?;
+    // Cancel-safe: after a signal nothing of the start is used any more.
+    let started = tokio::select! {
+        started = supervisor.start() => started,
+        signal = signals.next() => {
+            info!(signal, "stopped before the application had booted");
+            supervisor.cut().await;
+            return Ok(());
+        }
+    };
+    let started = match started {
+        Ok(started) => started,
+        Err(error) => {
+            supervisor.cut().await;
+            return Err(error.into());
+        }
+    };
+    let site = Arc::new(Site::new(Arc::clone(&config), access_log(&config)?));
+    let reactors = Reactors::start(&config, listener, &site, &pool.shared, pool.reactors)?;
+    let ready_line = config.ready_line(address, &started.php_version);
+    print_line(&ready_line);
+    info!(%address, workers = config.pool.workers, php = started.php_version, "server ready");
+    let mut server = Server {
+        supervisor,
+        reactors,
+        pool: pool.shared,
+    };
+    let ended = server.run(&mut signals, config.stop_timeout).await;
+    server.reactors.join();
+    info!("server stopped");
+    ended
+}
+
+/// Everything that runs.
+struct Server {
+    supervisor: Supervisor,
+    reactors: Reactors,
+    pool: Arc<PoolShared>,
+}
+
+impl Server {
+    /// Returns when everything has ended.
+    async fn run(&mut self, signals: &mut Signals, stop_timeout: Duration) -> anyhow::Result<()> {
+        // Cancel-safe: each of the three is.
+        let ended = tokio::select! {
+            signal = signals.next() => Ok(signal),
+            error = self.reactors.failed() => Err(error),
+            () = self.supervisor.supervise() => Err(anyhow!("the supervisor ended")),
+        };
+        match ended {
+            Ok("SIGQUIT") => self.stop_at_once().await,
+            Ok(signal) => {
+                info!(signal, ?stop_timeout, "server stopping");
+                // Cancel-safe: `stop` may end anywhere; `stop_at_once` ends what is left.
+                let hurry = tokio::select! {
+                    () = self.stop(Instant::now() + stop_timeout) => false,
+                    _ = signals.next() => true,
+                };
+                if hurry {
+                    self.stop_at_once().await;
+                }
+            }
+            Err(error) => {
+                self.stop_at_once().await;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Connections finish their requests, then workers and the zygote end.
+    async fn stop(&mut self, until: Instant) {
+        self.reactors.stop();
+        // Cancel-safe: `supervise` goes on meanwhile, for a queued request may need a new worker.
+        let in_time = tokio::select! {
+            ended = tokio::time::timeout_at(until.into(), self.reactors.ended()) => ended,
+            () = self.supervisor.supervise() => Ok(Ok(())),
+        };
+        match in_time {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => error!(%error, "reactor failed while the server stopped"),
+            Err(_elapsed) => warn!("connections cut: their requests did not end within stop_timeout"),
+        }
+        self.pool.begin_stop();
+        self.reactors.cut();
+        self.supervisor.drain(until).await;
+    }
+
+    async fn stop_at_once(&mut self) {
+        warn!("server stopping at once");
+        self.reactors.cut();
+        self.supervisor.cut().await;
+    }
+}
+
+fn access_log(config: &Config) -> anyhow::Result<Option<AccessLog>> {
+    if !config.log.access {
+        return Ok(None);
+    }
+    let log = AccessLog::start(config.log.format, std::io::stdout());
+    log.map(Some).context("starting the access log")
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "the ready line is what standard output is for"
+)]
+fn print_line(line: &str) {
+    println!("{line}");
+    // Nobody may listen; the server serves all the same.
+    let _ = std::io::stdout().flush();
+}
+
+/// A connection takes a descriptor, a spooled body another: as many as the system allows.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            warn!(%error, "limit of descriptors not raised");
+        }
+    }
+}
+
+/// Signals that end the server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    /// Name of the next signal. Cancel-safe.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.quit.recv() => "SIGQUIT",
+        }
+    }
+}
