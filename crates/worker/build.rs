@@ -6,7 +6,14 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-const SOURCES: &[&str] = &["sapi.c", "request.c", "variables.c", "functions.c", "switch.S"];
+const SOURCES: &[&str] = &[
+    "sapi.c",
+    "request.c",
+    "variables.c",
+    "user_ini.c",
+    "functions.c",
+    "switch.S",
+];
 const HEADERS: &[&str] = &["sapi.h", "context.h", "compat.h", "functions_arginfo.h"];
 
 fn main() {

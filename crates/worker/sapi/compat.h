@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 #include <main/php.h>
+#include <Zend/zend_signal.h>
 #include <main/php_main.h>
+#include <main/php_variables.h>
 #include <main/php_version.h>
 #if PHP_VERSION_ID >= 80300
 # include <Zend/zend_call_stack.h>
@@ -52,6 +54,27 @@ static inline void compat_clear_delayed_oom(void)
 {
 #ifdef HEARTH_HAVE_DELAYED_OOM
 	EG(delayed_oom).state = ZEND_OOM_STATE_NONE;
+#endif
+}
+
+/*
+ * With Zend signals each classic request installs the same seven handlers again. They were installed by the first
+ * one, and what a script sets is kept in the engine's table, which every request starts afresh; so once will do.
+ */
+static inline void compat_keep_signal_handlers(void)
+{
+#ifdef ZEND_SIGNALS
+	SIGG(reset) = 0;
+#endif
+}
+
+/* Has PHP take the environment from `replacement`; the function it used goes to *original. */
+static inline void compat_replace_environment_import(void (**original)(zval *), void (*replacement)(zval *))
+{
+	*original = php_import_environment_variables;
+	php_import_environment_variables = replacement;
+#if PHP_VERSION_ID >= 80300
+	php_load_environment_variables = replacement;
 #endif
 }
 

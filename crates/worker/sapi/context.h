@@ -43,7 +43,7 @@ typedef enum hearth_task {
 
 /*
  * Everything of ours that lives longer than a call. It sits in the .bss of the
- * executable and owns no memory except the coroutine's stack and the two
+ * executable and owns no memory except the coroutine's stack and the 
  * tables made at boot.
  */
 typedef struct hearth_context {
@@ -74,7 +74,9 @@ typedef struct hearth_context {
 	bool                register_argc_argv;
 	/* Made once, in process memory. */
 	HashTable           names;            /* CGI name => interned string */
+	HashTable           user_ini;         /* folder => its settings, see user_ini.c */
 	zend_array         *environment;      /* environment at boot, as $_SERVER shows it */
+	void              (*import_environment)(zval *vars);
 	void               *filter_globals;   /* zend_filter_globals, see variables.c */
 	unsigned int      (*filter)(int arg, const char *var, char **val, size_t val_len, size_t *new_val_len);
 } hearth_context;
@@ -107,6 +109,11 @@ char *hearth_read_cookies(void);
 const sapi_str *hearth_param(const char *name, size_t name_len);
 /* Fills $_GET, $_POST, … of a resident request. */
 void hearth_import_superglobals(void);
+
+/* user_ini.c */
+void hearth_user_ini_startup(void);
+void hearth_user_ini_shutdown(void);
+void hearth_user_ini_activate(void);
 
 /* functions.c */
 extern zend_module_entry hearth_module_entry;

@@ -252,6 +252,7 @@ static void end_exception(void)
  */
 static void request_begin(void)
 {
+	zend_execute_data *frame = EG(current_execute_data);
 	zval error_handler;
 
 	hearth.finished = false;
@@ -265,6 +266,8 @@ static void request_begin(void)
 	/* No handler of the application sees what goes wrong before its handler runs: php-fpm has none yet either. */
 	ZVAL_COPY_VALUE(&error_handler, &EG(user_error_handler));
 	ZVAL_UNDEF(&EG(user_error_handler));
+	/* Nor is there a line of code to blame. */
+	EG(current_execute_data) = NULL;
 
 	fill_request_info();
 	clear_last_error();
@@ -294,6 +297,7 @@ static void request_begin(void)
 	SG(sapi_started) = 1;
 
 	PG(during_request_startup) = 0;
+	EG(current_execute_data) = frame;
 	ZVAL_COPY_VALUE(&EG(user_error_handler), &error_handler);
 }
 
@@ -492,12 +496,21 @@ void hearth_run_worker(void)
 
 /* {{{ A classic request */
 
-static void refuse(int status, const char *body, size_t len)
+static ZEND_COLD void refuse(int status, const char *body, size_t len)
 {
 	zend_try {
 		SG(sapi_headers).http_response_code = status;
 		php_output_write(body, len);
 	} zend_end_try();
+}
+
+static ZEND_COLD void log_unreadable(const char *script, const char *why)
+{
+	char *message;
+	size_t len = spprintf(&message, 0, "Unable to open primary script: %s (%s)", script, why);
+
+	hearth_log(LOG_ERR, message, len);
+	efree(message);
 }
 
 /*
@@ -506,21 +519,22 @@ static void refuse(int status, const char *body, size_t len)
  */
 static bool check_script(const char *script)
 {
-	char *message;
-	size_t len;
 	struct stat about;
 
-	if (stat(script, &about) != 0 && errno != EACCES) {
-		hearth_log(LOG_ERR, ZEND_STRL("Primary script unknown"));
-		refuse(404, ZEND_STRL("File not found.\n"));
+	if (stat(script, &about) != 0) {
+		if (errno != EACCES) {
+			hearth_log(LOG_ERR, ZEND_STRL("Primary script unknown"));
+			refuse(404, ZEND_STRL("File not found.\n"));
+			return false;
+		}
+	} else if (!S_ISREG(about.st_mode)) {
+		log_unreadable(script, "not a file");
+		refuse(404, ZEND_STRL("No input file specified.\n"));
 		return false;
-	}
-	if (access(script, R_OK) == 0) {
+	} else if (access(script, R_OK) == 0) {
 		return true;
 	}
-	len = spprintf(&message, 0, "Unable to open primary script: %s (%s)", script, strerror(errno));
-	hearth_log(LOG_ERR, message, len);
-	efree(message);
+	log_unreadable(script, strerror(errno));
 	refuse(403, ZEND_STRL("Access denied.\n"));
 	return false;
 }
@@ -549,6 +563,7 @@ void hearth_run_classic(void)
 	hearth.exit_status = EG(exit_status);
 	php_request_shutdown(NULL);
 	forget_request_info();
+	compat_keep_signal_handlers();
 	hearth.phase = PHASE_IDLE;
 }
 /* }}} */

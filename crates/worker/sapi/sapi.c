@@ -63,7 +63,11 @@ static size_t hearth_write(const char *bytes, size_t len)
 		hearth_log(LOG_NOTICE, bytes, len);
 		return len;
 	}
-	written = hearth.finished ? 0 : hearth.host->write(hearth.exchange, bytes, len);
+	if (hearth.finished) {
+		/* php-fpm drops it too, until 8 KiB or flush(); then it takes the client for gone. Here it is only dropped. */
+		return len;
+	}
+	written = hearth.host->write(hearth.exchange, bytes, len);
 	if (written < len) {
 		client_gone();
 	}
@@ -202,6 +206,14 @@ static size_t hearth_read_post(char *buffer, size_t capacity)
 	return done;
 }
 
+static int hearth_activate(void)
+{
+	if (hearth.phase == PHASE_REQUEST && !hearth.resident) {
+		hearth_user_ini_activate();
+	}
+	return SUCCESS;
+}
+
 /* As under php-fpm, the response is complete before PHP tidies up, and before a worker script goes on. */
 static int hearth_deactivate(void)
 {
@@ -243,7 +255,7 @@ static sapi_module_struct hearth_module = {
 	"Hearth",
 	hearth_startup,
 	php_module_shutdown_wrapper,
-	NULL,                       /* activate */
+	hearth_activate,
 	hearth_deactivate,
 	hearth_write,
 	hearth_flush,
@@ -406,5 +418,6 @@ void sapi_stop(void)
 	php_module_shutdown();
 	sapi_shutdown();
 	hearth_variables_shutdown();
+	hearth_user_ini_shutdown();
 }
 /* }}} */

@@ -37,6 +37,8 @@ static const char *const known_names[] = {
 
 extern char **environ;
 
+static void import_live_environment(zval *vars);
+
 /* As main/php_variables.c import_environment_variable() (8.2) takes an entry of the environment. */
 static void add_environment(zend_array *table, const char *entry)
 {
@@ -87,6 +89,7 @@ void hearth_variables_startup(void)
 	for (i = 0; i < count; i++) {
 		add_environment(hearth.environment, environ[i]);
 	}
+	compat_replace_environment_import(&hearth.import_environment, import_live_environment);
 	/*
 	 * ext/filter takes every variable through sapi_module.input_filter, to keep the raw value for
 	 * filter_input(). While its default filter is "unsafe_raw", that only copies; see keep_for_filter().
@@ -216,7 +219,21 @@ static void add_boot_variables(zval *vars)
 	php_register_variable("DOCUMENT_ROOT", "", vars);
 }
 
-static void import_environment(zval *vars)
+/*
+ * getenv() without a name, and $_ENV if variables_order asks for it: under php-fpm the live environment and the
+ * request's parameters (sapi/fpm/fpm/fpm_main.c cgi_php_import_environment_variables(), 8.2).
+ */
+static void import_live_environment(zval *vars)
+{
+	size_t i;
+
+	hearth.import_environment(vars);
+	for (i = 0; hearth.request && i < hearth.request->param_count; i++) {
+		add_param(vars, &hearth.request->params[i]);
+	}
+}
+
+static void import_boot_environment(zval *vars)
 {
 	zend_array *copy = zend_array_dup(hearth.environment);
 
@@ -229,7 +246,7 @@ void hearth_register_variables(zval *vars)
 	bool plain = filter_is_plain();
 	size_t i;
 
-	import_environment(vars);
+	import_boot_environment(vars);
 	if (!hearth.request) {
 		if (hearth.script) {
 			add_boot_variables(vars);

@@ -194,35 +194,17 @@ impl Options {
     }
 }
 
-/// `a=b` => `a="b"`, as php-cli does it: an unquoted value would be read as an ini expression.
+/// `a=/b` => `a="/b"`, as php-cli does it: such a value would not be read as one string.
 fn ini_line(setting: &[u8]) -> Vec<u8> {
-    let mut line = Vec::with_capacity(setting.len() + 4);
-    match setting.iter().position(|byte| *byte == b'=') {
-        Some(at) => {
-            let (name, value) = setting.split_at(at + 1);
-            let plain = value
-                .first()
-                .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'"');
-            line.extend_from_slice(name);
-            line.extend_from_slice(if plain && value.first() == Some(&b'"') {
-                b""
-            } else {
-                b"\""
-            });
-            line.extend_from_slice(value);
-            line.extend_from_slice(if plain && value.first() == Some(&b'"') {
-                b""
-            } else {
-                b"\""
-            });
-        }
-        None => {
-            line.extend_from_slice(setting);
-            line.extend_from_slice(b"=1");
-        }
-    }
-    line.push(b'\n');
-    line
+    let (name, value) = match setting.iter().position(|byte| *byte == b'=') {
+        Some(at) => setting.split_at(at + 1),
+        None => (setting, &b"=1"[..]),
+    };
+    let plain = value
+        .first()
+        .is_none_or(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'"' | b'\'' | b'='));
+    let quote: &[u8] = if plain { b"" } else { b"\"" };
+    [name, quote, value, quote, b"\n"].concat()
 }
 
 /// A request made up from the command line.
