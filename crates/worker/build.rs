@@ -16,11 +16,11 @@ const SOURCES: &[&str] = &[
 ];
 const HEADERS: &[&str] = &["sapi.h", "context.h", "compat.h", "functions_arginfo.h"];
 
-fn main() {
+fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PHP_CONFIG");
-    let php = PhpConfig::find();
-    let version = php.ask("--version");
-    let includes = php.ask("--includes");
+    let php = PhpConfig::find()?;
+    let version = php.ask("--version")?;
+    let includes = php.ask("--includes")?;
 
     let mut build = cc::Build::new();
     build
@@ -33,7 +33,7 @@ fn main() {
     for include in includes.split_whitespace() {
         build.flag(include);
     }
-    if has_field(&includes, "executor_globals", "delayed_oom") {
+    if has_field(&includes, "delayed_oom") {
         build.define("HEARTH_HAVE_DELAYED_OOM", None);
     }
     for source in SOURCES {
@@ -42,50 +42,59 @@ fn main() {
     for file in SOURCES.iter().chain(HEADERS) {
         println!("cargo::rerun-if-changed=sapi/{file}");
     }
-    build.compile("hearth_sapi");
+    build
+        .try_compile("hearth_sapi")
+        .map_err(|error| error.to_string())?;
 
-    println!("cargo::rustc-link-arg-bins=-l:{}", library(&version));
+    println!("cargo::rustc-link-arg-bins=-l:{}", library(&version)?);
     // Nothing may be bound lazily once a worker's memory is an image of the zygote's.
     println!("cargo::rustc-link-arg-bins=-Wl,-z,now");
+    Ok(())
 }
 
 /// `8.2.36` => `libphp8.2.so`, as Debian names the embeddable library.
-fn library(version: &str) -> String {
+fn library(version: &str) -> Result<String, String> {
     let mut numbers = version.split('.');
     match (numbers.next(), numbers.next()) {
-        (Some(major), Some(minor)) => format!("libphp{major}.{minor}.so"),
-        _ => panic!("php-config answers {version:?} to --version; a number such as 8.2.36 is needed"),
+        (Some(major), Some(minor)) => Ok(format!("libphp{major}.{minor}.so")),
+        _ => Err(format!(
+            "php-config answers {version:?} to --version; a number such as 8.2.36 is needed"
+        )),
     }
 }
 
-/// The layout of some globals changed inside a minor version, so the headers are asked rather than the version.
-fn has_field(includes: &str, structure: &str, field: &str) -> bool {
+/// Some globals got new fields inside a minor version, so the headers are asked rather than the version.
+fn has_field(includes: &str, field: &str) -> bool {
     includes
         .split_whitespace()
         .filter_map(|flag| flag.strip_prefix("-I"))
         .any(|folder| {
             std::fs::read_to_string(Path::new(folder).join("zend_globals.h"))
-                .is_ok_and(|text| text.contains(structure) && text.contains(field))
+                .is_ok_and(|text| text.contains(field))
         })
 }
 
 struct PhpConfig(String);
 
 impl PhpConfig {
-    fn find() -> Self {
-        let named = env::var("PHP_CONFIG").ok();
-        let names = named.map_or_else(
-            || vec!["php-config8.2".into(), "php-config".into()],
-            |name| vec![name],
-        );
-        names.iter().find(|name| run(name, "--version").is_some()).map_or_else(
-            || panic!("none of {names:?} can be run: install PHP's development files (Debian: php8.2-dev) or set PHP_CONFIG"),
-            |name| Self(name.clone()),
-        )
+    fn find() -> Result<Self, String> {
+        let candidates = match env::var("PHP_CONFIG") {
+            Ok(chosen) => vec![chosen],
+            Err(_) => vec!["php-config8.2".to_owned(), "php-config".to_owned()],
+        };
+        match candidates
+            .iter()
+            .find(|program| run(program, "--version").is_some())
+        {
+            Some(program) => Ok(Self(program.clone())),
+            None => Err(format!(
+                "none of {candidates:?} can be run: install PHP's development files (Debian: php8.2-dev) or set PHP_CONFIG"
+            )),
+        }
     }
 
-    fn ask(&self, option: &str) -> String {
-        run(&self.0, option).unwrap_or_else(|| panic!("{} {option} failed", self.0))
+    fn ask(&self, option: &str) -> Result<String, String> {
+        run(&self.0, option).ok_or_else(|| format!("{} {option} failed", self.0))
     }
 }
 

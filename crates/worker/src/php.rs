@@ -12,7 +12,7 @@ use std::ptr;
 /// Bytes with a length, borrowed from whoever fills a [`Request`].
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Str<'a> {
+pub(crate) struct Str<'a> {
     bytes: *const c_char,
     len: usize,
     owner: PhantomData<&'a [u8]>,
@@ -20,14 +20,14 @@ pub struct Str<'a> {
 
 impl<'a> Str<'a> {
     /// No value at all, which is not the same as an empty one.
-    pub const ABSENT: Self = Self {
+    pub(crate) const ABSENT: Self = Self {
         bytes: ptr::null(),
         len: 0,
         owner: PhantomData,
     };
 
     /// The bytes before the NUL that ends `with_nul`; `None` if it does not end with one.
-    pub fn new(with_nul: &'a [u8]) -> Option<Self> {
+    pub(crate) fn new(with_nul: &'a [u8]) -> Option<Self> {
         let (last, bytes) = with_nul.split_last()?;
         (*last == 0).then_some(Self {
             bytes: bytes.as_ptr().cast(),
@@ -37,7 +37,7 @@ impl<'a> Str<'a> {
     }
 
     /// The bytes, without the NUL.
-    pub fn as_bytes(&self) -> &'a [u8] {
+    pub(crate) fn as_bytes(&self) -> &'a [u8] {
         if self.bytes.is_null() {
             return &[];
         }
@@ -49,43 +49,43 @@ impl<'a> Str<'a> {
 /// One CGI variable.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Param<'a> {
+pub(crate) struct Param<'a> {
     /// For example `HTTP_HOST`.
-    pub name: Str<'a>,
+    pub(crate) name: Str<'a>,
     /// Any bytes.
-    pub value: Str<'a>,
+    pub(crate) value: Str<'a>,
 }
 
 /// `sapi_request`: see `sapi.h` for each field.
 #[repr(C)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// Request id, as in the log.
-    pub id: u64,
+    pub(crate) id: u64,
     /// `REQUEST_METHOD`.
-    pub method: Str<'a>,
+    pub(crate) method: Str<'a>,
     /// `REQUEST_URI`.
-    pub uri: Str<'a>,
+    pub(crate) uri: Str<'a>,
     /// `QUERY_STRING`.
-    pub query: Str<'a>,
+    pub(crate) query: Str<'a>,
     /// `CONTENT_TYPE`.
-    pub content_type: Str<'a>,
+    pub(crate) content_type: Str<'a>,
     /// `HTTP_COOKIE`.
-    pub cookies: Str<'a>,
+    pub(crate) cookies: Str<'a>,
     /// `HTTP_AUTHORIZATION`.
-    pub authorization: Str<'a>,
+    pub(crate) authorization: Str<'a>,
     /// `SCRIPT_FILENAME`.
-    pub script: Str<'a>,
+    pub(crate) script: Str<'a>,
     /// Bytes of the body; -1 unknown.
-    pub content_length: i64,
+    pub(crate) content_length: i64,
     /// 1001 for HTTP/1.1.
-    pub proto_num: c_uint,
+    pub(crate) proto_num: c_uint,
     params: *const Param<'a>,
     param_count: usize,
 }
 
 impl<'a> Request<'a> {
     /// A request with these parameters, everything else absent.
-    pub fn new(id: u64, params: &'a [Param<'a>]) -> Self {
+    pub(crate) fn new(id: u64, params: &'a [Param<'a>]) -> Self {
         Self {
             id,
             method: Str::ABSENT,
@@ -104,7 +104,7 @@ impl<'a> Request<'a> {
 }
 
 /// What PHP asks of the host while it serves one request. Nothing in here may call PHP.
-pub trait Exchange {
+pub(crate) trait Exchange {
     /// Appends to the response body. A short count: the client is gone.
     fn write(&mut self, bytes: &[u8]) -> usize;
     /// Pushes what was written towards the client. False: the client is gone.
@@ -124,7 +124,8 @@ pub trait Exchange {
 /// Where a worker script stands when a call returns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+#[allow(dead_code, reason = "C makes the values")]
+pub(crate) enum State {
     /// It asks for a request.
     Waiting = 0,
     /// It is over.
@@ -134,7 +135,8 @@ pub enum State {
 /// Why a worker script ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+#[allow(dead_code, reason = "C makes the values")]
+pub(crate) enum End {
     /// It did not.
     None = 0,
     /// It ran to its end.
@@ -258,14 +260,15 @@ unsafe fn slice<'a>(bytes: *const c_char, len: usize) -> &'a [u8] {
 }
 
 /// PHP, booted in this process. There is one at most; it stays on the thread that booted it.
-pub struct Php<E> {
+pub(crate) struct Php<E> {
     exchange: PhantomData<*mut E>,
 }
 
+#[allow(clippy::unused_self, reason = "having a Php is the proof that PHP is booted")]
 impl<E: Exchange + 'static> Php<E> {
     /// Starts the engine. `ini` holds `name=value` lines that override the ini files; `ini_path` is a php.ini or a
     /// folder. `None` if PHP cannot start: the reason went to [`Exchange::log`] or stderr.
-    pub fn boot(ini: &'static CStr, ini_path: Option<&'static CStr>) -> Option<Self> {
+    pub(crate) fn boot(ini: &'static CStr, ini_path: Option<&'static CStr>) -> Option<Self> {
         let ini_path = ini_path.map_or(ptr::null(), CStr::as_ptr);
         let host: &'static Host = &Callbacks::<E>::HOST;
         // SAFETY: all three live for the rest of the process, and the callbacks match `sapi_host` (sapi.h).
@@ -275,51 +278,55 @@ impl<E: Exchange + 'static> Php<E> {
     }
 
     /// Runs the worker script up to its first `hearth_handle_request()`.
-    pub fn start(&mut self, script: &CStr) -> State {
+    pub(crate) fn start(&mut self, script: &CStr) -> State {
         // SAFETY: PHP is booted; the string lives until the call returns.
         unsafe { sapi_start(script.as_ptr()) }
     }
 
     /// Has the waiting worker script serve one request.
-    pub fn serve(&mut self, exchange: &mut E, request: &Request<'_>) -> State {
+    pub(crate) fn serve(&mut self, exchange: &mut E, request: &Request<'_>) -> State {
         // SAFETY: PHP is booted; both references live until the call returns, and C keeps neither.
         unsafe { sapi_serve(ptr::from_mut(exchange).cast(), request) }
     }
 
     /// Tells the waiting worker script that there are no more requests, and lets it end.
-    pub fn drain(&mut self) -> State {
+    pub(crate) fn drain(&mut self) -> State {
         // SAFETY: PHP is booted; null is the contract's word for "no more".
         unsafe { sapi_serve(ptr::null_mut(), ptr::null()) }
     }
 
     /// Runs the script of `request` from the top, as php-fpm does. Its exit status.
-    pub fn run(&mut self, exchange: &mut E, request: &Request<'_>) -> i32 {
+    pub(crate) fn run(&mut self, exchange: &mut E, request: &Request<'_>) -> i32 {
         // SAFETY: PHP is booted; both references live until the call returns, and C keeps neither.
         unsafe { sapi_run(ptr::from_mut(exchange).cast(), request) }
     }
 
     /// Why the last call returned [`State::Ended`].
-    pub fn ended(&self) -> End {
+    pub(crate) fn ended(&self) -> End {
         // SAFETY: reads one variable.
         unsafe { sapi_ended() }
     }
 
     /// To be called once in a worker, first thing after the fork.
-    pub fn after_fork(&mut self) {
+    #[allow(dead_code, reason = "for the zygote's workers; `run` does not fork")]
+    pub(crate) fn after_fork(&mut self) {
         // SAFETY: PHP is booted and this process has one thread.
         unsafe { sapi_after_fork() }
     }
 
     /// Ends the engine.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         // SAFETY: PHP is booted, and is not used any more: `self` is gone.
         unsafe { sapi_stop() }
     }
 }
 
 /// For example `8.2.36`.
-pub fn version() -> &'static str {
-    // SAFETY: answers a string that lives as long as the process.
-    let version = unsafe { CStr::from_ptr(sapi_php_version()) };
+#[allow(dead_code, reason = "for the log of the zygote")]
+pub(crate) fn version() -> &'static str {
+    // SAFETY: reads what the engine says of itself; needs no boot.
+    let version = unsafe { sapi_php_version() };
+    // SAFETY: a NUL-terminated string that lives as long as the process.
+    let version = unsafe { CStr::from_ptr(version) };
     version.to_str().unwrap_or("unknown")
 }

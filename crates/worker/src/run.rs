@@ -30,7 +30,7 @@ usage: hearth-worker run [OPTION]… SCRIPT
 ";
 
 /// Runs the command; `arguments` are those after `run`.
-pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match Options::parse(arguments) {
         Ok(options) => execute(options).unwrap_or_else(|error| fail(&error)),
         Err(error) => fail(&format!("{error}\n\n{USAGE}")),
@@ -48,13 +48,13 @@ fn execute(options: Options) -> Result<ExitCode, String> {
         ini,
         ini_path,
         resident,
+        count,
         head,
         mut requests,
     } = options;
     let script =
         std::path::absolute(&script).map_err(|error| format!("the path of {}: {error}", script.display()))?;
-    let count = resident.flatten().unwrap_or(requests.len().max(1));
-    requests.resize_with(count.max(requests.len()).max(1), Synthetic::default);
+    requests.resize_with(count.unwrap_or(1).max(requests.len()), Synthetic::default);
 
     // PHP keeps these two for its life, which is the process's.
     let ini: &'static CString = Box::leak(Box::new(c_string(ini)?));
@@ -65,7 +65,7 @@ fn execute(options: Options) -> Result<ExitCode, String> {
         None => None,
     };
     let mut php = Php::<Recorder>::boot(ini, ini_path).ok_or("PHP cannot start; the lines above say why")?;
-    let status = if resident.is_some() {
+    let status = if resident {
         serve_all(&mut php, &script, &requests, head)?
     } else {
         let mut status = 0;
@@ -114,7 +114,8 @@ struct Options {
     script: PathBuf,
     ini: Vec<u8>,
     ini_path: Option<PathBuf>,
-    resident: Option<Option<usize>>,
+    resident: bool,
+    count: Option<usize>,
     head: bool,
     requests: Vec<Synthetic>,
 }
@@ -127,7 +128,8 @@ impl Options {
             script: PathBuf::new(),
             ini: Vec::new(),
             ini_path: None,
-            resident: None,
+            resident: false,
+            count: None,
             head: false,
             requests: vec![],
         };
@@ -135,11 +137,11 @@ impl Options {
             let name = argument.to_string_lossy().into_owned();
             match name.as_str() {
                 "--resident" => {
-                    let count = arguments.peek().and_then(|count| count.to_str()?.parse().ok());
-                    if count.is_some() {
+                    options.resident = true;
+                    options.count = arguments.peek().and_then(|count| count.to_str()?.parse().ok());
+                    if options.count.is_some() {
                         arguments.next();
                     }
-                    options.resident = Some(count);
                 }
                 "--head" => options.head = true,
                 "-n" => options.ini_path = Some(PathBuf::from("/dev/null")),
