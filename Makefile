@@ -7,7 +7,7 @@ TARGET     := $(or $(CARGO_TARGET_DIR),target)
 export PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check unit ipc it phpt php bench
+.PHONY: help build demo test check unit ipc it phpt php bench soak chaos
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,13 @@ bench: build ## compare with nginx + php-fpm, php -S and bare hyper
 	@dev/packages bench/packages.txt apps/symfony/packages.txt
 	$(CARGO) build --release --locked --example bare_hyper
 	python3 bench/run.py $(if $(SCENARIO),--scenario $(SCENARIO)) $(BENCH_FLAGS)
+
+soak: build ## a million requests each: does memory stay flat?
+	@dev/packages bench/packages.txt apps/symfony/packages.txt
+	python3 bench/soak.py $(BENCH_FLAGS)
+
+chaos: build ## kill 200 workers under load: does each answer belong to its request?
+	python3 bench/chaos.py $(BENCH_FLAGS)
 
 .PHONY: packages-build packages-test
 packages-build:
