@@ -78,18 +78,14 @@ fn host(head: &request::Parts) -> Result<(), Refusal> {
         (None, _) if head.version != Version::HTTP_10 => return Err(Refusal::BadRequest("no Host")),
         _ => {}
     }
-    match head.uri.scheme_str() {
-        None => {}
-        Some("http" | "https") => {
-            if !head
-                .uri
-                .authority()
-                .is_some_and(|a| is_host(a.as_str().as_bytes()))
-            {
-                return Err(Refusal::BadRequest("invalid host in the target"));
-            }
+    if let Some(scheme) = head.uri.scheme_str() {
+        if scheme != "http" && scheme != "https" {
+            return Err(Refusal::BadRequest("scheme of the target"));
         }
-        Some(_) => return Err(Refusal::BadRequest("scheme of the target")),
+        let authority = head.uri.authority();
+        if !authority.is_some_and(|a| is_host(a.as_str().as_bytes())) {
+            return Err(Refusal::BadRequest("invalid host in the target"));
+        }
     }
     match head.uri.path() {
         "*" if head.method == Method::OPTIONS => Ok(()),

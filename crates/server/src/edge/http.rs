@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::task::TaskTracker;
+use tracing::debug;
 
 use super::access_log::Line;
 use super::params::{self, Addresses, Source};
@@ -36,7 +37,7 @@ use crate::dispatch::{Request, RequestId, ResponseBody};
 /// hyper's own default; asking for it would make hyper allocate the headers' table for each request.
 const HYPER_HEADERS: usize = 100;
 /// Longest time between two looks at a connection's deadlines while none is near.
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_mins(1);
 
 /// What the connections of one reactor share.
 pub(super) struct Reactor<B> {
@@ -208,7 +209,7 @@ impl Timer<'_> {
 async fn conclude(end: End, wire: Wire, client: &Arc<Client>) {
     let progress = &client.progress;
     let refusal = match end {
-        End::Fault(Fault::HeadTimeout) if progress.head_begun() => Refusal::HeadTimeout,
+        End::Fault(Fault::SlowHead) if progress.head_begun() => Refusal::HeadTimeout,
         End::Fault(_) => return,
         End::Done(Err(_)) if progress.target_too_long() => Refusal::TargetTooLong,
         End::Done(result) => {
@@ -385,7 +386,7 @@ impl Record {
     pub(super) fn broken_off(&mut self) {
         if self.ending == Ending::Ok {
             let stuck = self.client.progress.deadline(&self.client.site.config.limits);
-            let stuck = stuck.is_some_and(|(at, fault)| fault == Fault::WriteTimeout && at <= Instant::now());
+            let stuck = stuck.is_some_and(|(at, fault)| fault == Fault::SlowReader && at <= Instant::now());
             self.ending = if stuck {
                 Ending::WriteTimeout
             } else {
@@ -410,6 +411,7 @@ impl Drop for Record {
     fn drop(&mut self) {
         let now = Instant::now();
         self.client.progress.enter(Phase::Idle, now);
+        debug!(id = %self.id, status = self.status.as_u16(), worker = self.worker, ending = %self.ending, "request ended");
         let Some(log) = &self.client.site.log else { return };
         let head = self.head.as_ref();
         log.write(&Line {

@@ -82,12 +82,14 @@ pub(super) fn wanted(method: &Method, headers: &HeaderMap, version: &Version) ->
         .filter(|s| !s.is_empty())
         .enumerate()
     {
-        let (Some(part), true) = (parse(spec, version.size), count < MAX_RANGES) else {
-            return Wanted::Whole;
-        };
-        if let Some((start, end)) = part {
-            parts.push((start, end));
-            total += end - start;
+        match parse(spec, version.size) {
+            _ if count >= MAX_RANGES => return Wanted::Whole,
+            Spec::Invalid => return Wanted::Whole,
+            Spec::Outside => {}
+            Spec::Part(start, end) => {
+                parts.push((start, end));
+                total += end - start;
+            }
         }
     }
     if parts.is_empty() {
@@ -99,22 +101,42 @@ pub(super) fn wanted(method: &Method, headers: &HeaderMap, version: &Version) ->
     }
 }
 
-/// `None`: no range at all; `Some(None)`: outside of the file.
-fn parse(spec: &str, size: u64) -> Option<Option<(u64, u64)>> {
-    let (first, last) = spec.split_once('-')?;
+/// One range, and whether it can be served.
+enum Spec {
+    /// Start and end (exclusive).
+    Part(u64, u64),
+    /// Outside of the file.
+    Outside,
+    /// No range at all.
+    Invalid,
+}
+
+fn parse(spec: &str, size: u64) -> Spec {
     let number = |s: &str| {
-        (!s.is_empty() && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().unwrap_or(u64::MAX))
+        let digits = !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        digits.then(|| s.parse().unwrap_or(u64::MAX))
     };
-    if first.is_empty() {
-        let suffix: u64 = number(last)?;
-        return Some((suffix > 0 && size > 0).then(|| (size.saturating_sub(suffix), size)));
+    let (start, end) = match spec.split_once('-') {
+        Some(("", suffix)) => match number(suffix) {
+            Some(0) => return Spec::Outside,
+            Some(suffix) => (size.saturating_sub(suffix), u64::MAX),
+            None => return Spec::Invalid,
+        },
+        Some((first, "")) => match number(first) {
+            Some(start) => (start, u64::MAX),
+            None => return Spec::Invalid,
+        },
+        Some((first, last)) => match (number(first), number(last)) {
+            (Some(start), Some(end)) if start <= end => (start, end),
+            _ => return Spec::Invalid,
+        },
+        None => return Spec::Invalid,
+    };
+    if start < size {
+        Spec::Part(start, end.saturating_add(1).min(size))
+    } else {
+        Spec::Outside
     }
-    let start: u64 = number(first)?;
-    let end: u64 = if last.is_empty() { u64::MAX } else { number(last)? };
-    if start > end {
-        return None;
-    }
-    Some((start < size).then(|| (start, end.saturating_add(1).min(size))))
 }
 
 /// RFC 9110 §13.1.5: strong comparison, or the very date.

@@ -324,7 +324,7 @@ fn script_length(headers: &mut HeaderMap, status: StatusCode) -> Option<u64> {
 }
 
 fn drop_hop_by_hop(headers: &mut HeaderMap) {
-    let any = headers.keys().any(|name| is_hop_by_hop(name));
+    let any = headers.keys().any(is_hop_by_hop);
     if any {
         for name in HOP_BY_HOP {
             headers.remove(name);

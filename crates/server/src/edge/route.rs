@@ -1,6 +1,6 @@
 //! Which file or script answers a path? The rules of a usual nginx site in front of php-fpm.
 //!
-//! Classic: `try_files $uri $uri/ FRONT`, `*.php` with PATH_INFO, index files. Resident: an existing file is served, everything else
+//! Classic: `try_files $uri $uri/ FRONT`, `*.php` with `PATH_INFO`, index files. Resident: an existing file is served, everything else
 //! goes to the application. Files whose name or folder starts with a dot (but `/.well-known/`) and PHP sources name no file, so
 //! they are never sent. Symbolic links are followed, as nginx does. Depends on the configuration, the path and [`Lookup`] alone.
 //! Called by `http`. Runs in: server, on a reactor.
@@ -103,7 +103,7 @@ impl Router {
         now: Instant,
     ) -> Result<Route<'a>, Refusal> {
         match self.mode {
-            Mode::Classic => self.classic(path, files),
+            Mode::Classic => self.classic(path),
             Mode::Resident => Ok(self.resident(path, files, now)),
         }
     }
@@ -129,10 +129,10 @@ impl Router {
         })
     }
 
-    fn classic<'a>(&'a self, path: &'a [u8], files: &Lookup) -> Result<Route<'a>, Refusal> {
+    fn classic<'a>(&'a self, path: &'a [u8]) -> Result<Route<'a>, Refusal> {
         if let Some((script, info)) = split_script(path) {
             let full = self.full(script);
-            if is_hidden(script) || files.find(&full) != Found::File {
+            if is_hidden(script) || Lookup::find(&full) != Found::File {
                 return Err(Refusal::NotFound);
             }
             return Ok(Route::Script(Script {
@@ -145,17 +145,17 @@ impl Router {
             return self.front(Refusal::NotFound);
         }
         let full = self.full(path);
-        match files.find(&full) {
+        match Lookup::find(&full) {
             Found::File => Ok(Route::File(full)),
             Found::Folder if !path.ends_with(b"/") => Ok(Route::AddSlash(encode(path))),
-            Found::Folder => self.index(path, &full, files),
+            Found::Folder => self.index(path, &full),
             Found::Nothing => self.front(Refusal::NotFound),
         }
     }
 
-    fn index<'a>(&'a self, path: &[u8], folder: &Path, files: &Lookup) -> Result<Route<'a>, Refusal> {
+    fn index<'a>(&'a self, path: &[u8], folder: &Path) -> Result<Route<'a>, Refusal> {
         let php = folder.join("index.php");
-        if files.find(&php) == Found::File {
+        if Lookup::find(&php) == Found::File {
             return Ok(Route::Script(Script {
                 filename: Cow::Owned(php.into_os_string().into_encoded_bytes()),
                 name: Cow::Owned([path, b"index.php"].concat()),
@@ -163,7 +163,7 @@ impl Router {
             }));
         }
         let html = folder.join("index.html");
-        if files.find(&html) == Found::File {
+        if Lookup::find(&html) == Found::File {
             return Ok(Route::File(html));
         }
         self.front(Refusal::NotFound)
@@ -201,7 +201,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    fn find(&self, full: &Path) -> Found {
+    fn find(full: &Path) -> Found {
         match std::fs::metadata(full) {
             Ok(meta) if meta.is_file() => Found::File,
             Ok(meta) if meta.is_dir() => Found::Folder,
@@ -214,7 +214,7 @@ impl Lookup {
         if misses.get(path).is_some_and(|until| now < *until) {
             return Found::Nothing;
         }
-        let found = self.find(&full());
+        let found = Self::find(&full());
         if found == Found::File {
             misses.remove(path);
         } else {
@@ -246,7 +246,10 @@ pub(super) fn decode(raw: &str) -> Result<Cow<'_, [u8]>, Refusal> {
             decoded.push(first);
             continue;
         }
-        let (Some(high), Some(low)) = (tail.first().and_then(hex), tail.get(1).and_then(hex)) else {
+        let (Some(high), Some(low)) = (
+            tail.first().copied().and_then(hex),
+            tail.get(1).copied().and_then(hex),
+        ) else {
             return Err(Refusal::BadRequest("encoding of the path"));
         };
         decoded.push(high * 16 + low);
@@ -285,8 +288,8 @@ fn resolve(path: &[u8]) -> Result<Vec<u8>, Refusal> {
     Ok(out)
 }
 
-fn hex(digit: &u8) -> Option<u8> {
-    char::from(*digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
 /// `path` with a slash, encoded for a `Location`. It starts with exactly one slash, so that it names no other host.

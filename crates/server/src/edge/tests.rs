@@ -1,5 +1,7 @@
 //! The whole of `edge` over a real connection, with a backend that answers itself: bytes in, status out.
 
+mod malformed;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -109,18 +111,20 @@ impl http_body::Body for Frames {
 }
 
 fn describe(vars: &[(String, String)], body: &RequestBody) -> String {
-    let mut out: String = vars.iter().map(|(n, v)| format!("{n}={v}\n")).collect();
+    use std::fmt::Write;
+
+    let mut out = String::new();
+    for (name, value) in vars {
+        out += &[name, "=", value, "\n"].concat();
+    }
     match body {
         RequestBody::Empty => out.push_str("body: none\n"),
         RequestBody::Memory(parts) => {
-            out.push_str(&format!(
-                "body: memory {}\n",
-                String::from_utf8_lossy(&parts.concat())
-            ));
+            out += &["body: memory ", &String::from_utf8_lossy(&parts.concat()), "\n"].concat();
         }
         RequestBody::Spooled { file, len } => {
             let size = file.metadata().unwrap().len();
-            out.push_str(&format!("body: spooled {size} of {len}\n"));
+            writeln!(out, "body: spooled {size} of {len}").unwrap();
         }
     }
     out
@@ -278,149 +282,6 @@ fn read_all(socket: &mut TcpStream) -> String {
 fn statuses(answer: &str) -> Vec<u16> {
     let lines = answer.lines().filter(|l| l.starts_with("HTTP/1."));
     lines.filter_map(|l| l.get(9..12)?.parse().ok()).collect()
-}
-
-#[test]
-fn malformed_requests_get_their_status() {
-    let server = Server::start(Mode::Resident, |l| l.header_bytes = ByteSize::kib(16));
-    let long = "x".repeat(20_000);
-    let many: String = (0..150).map(|n| format!("a{n}: b\r\n")).collect();
-    let cases: Vec<(&str, String, u16)> = vec![
-        ("host-missing", "GET / HTTP/1.1\r\n\r\n".into(), 400),
-        ("host-missing-1.0", "GET / HTTP/1.0\r\n\r\n".into(), 200),
-        (
-            "host-twice",
-            "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "host-port-text",
-            "GET / HTTP/1.1\r\nHost: x:abc\r\n\r\n".into(),
-            400,
-        ),
-        ("host-user", "GET / HTTP/1.1\r\nHost: u@h\r\n\r\n".into(), 400),
-        ("host-v6-open", "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n".into(), 400),
-        ("host-empty", "GET / HTTP/1.1\r\nHost:\r\n\r\n".into(), 400),
-        (
-            "host-absform",
-            "GET http://u/ HTTP/1.1\r\nHost: other\r\n\r\n".into(),
-            200,
-        ),
-        ("absform-no-host", "GET http://u/ HTTP/1.1\r\n\r\n".into(), 400),
-        (
-            "absform-scheme",
-            "GET ftp://u/ HTTP/1.1\r\nHost: u\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "te-twice",
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "te-gzip",
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "te-1.0",
-            "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "cl-differ",
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab".into(),
-            400,
-        ),
-        (
-            "cl-text",
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "cl-empty",
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n".into(),
-            400,
-        ),
-        ("connect", "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n".into(), 405),
-        ("trace", "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n".into(), 405),
-        (
-            "options-star",
-            "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n".into(),
-            204,
-        ),
-        ("get-star", "GET * HTTP/1.1\r\nHost: a\r\n\r\n".into(), 400),
-        (
-            "expect-other",
-            "POST / HTTP/1.1\r\nHost: a\r\nExpect: x\r\nContent-Length: 1\r\n\r\na".into(),
-            417,
-        ),
-        (
-            "uri-long",
-            format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"),
-            414,
-        ),
-        (
-            "header-long",
-            format!("GET / HTTP/1.1\r\nHost: a\r\nx: {long}\r\n\r\n"),
-            431,
-        ),
-        (
-            "header-many",
-            format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n"),
-            431,
-        ),
-        (
-            "header-no-colon",
-            "GET / HTTP/1.1\r\nHost: a\r\nabc\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "header-paren",
-            "GET / HTTP/1.1\r\nHost: a\r\na(b): c\r\n\r\n".into(),
-            400,
-        ),
-        ("path-nul", "GET /a%00b HTTP/1.1\r\nHost: a\r\n\r\n".into(), 400),
-        (
-            "path-bad-escape",
-            "GET /a%zz HTTP/1.1\r\nHost: a\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "path-above",
-            "GET /../etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "path-above-encoded",
-            "GET /%2e%2e%2fetc/passwd HTTP/1.1\r\nHost: a\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "tls-on-plain",
-            "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\r\n\r\n".into(),
-            400,
-        ),
-        (
-            "cl-short-fin",
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab".into(),
-            400,
-        ),
-        (
-            "ck-trunc-fin",
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab".into(),
-            400,
-        ),
-        (
-            "half-close",
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab".into(),
-            200,
-        ),
-    ];
-    for (name, bytes, status) in cases {
-        let answer = server.exchange(bytes.as_bytes());
-        assert_eq!(statuses(&answer), [status], "{name}: {answer}");
-    }
 }
 
 #[test]
@@ -608,10 +469,10 @@ fn a_stop_answers_what_was_asked_and_closes_the_rest() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let server = Server::start(Mode::Resident, |_| {});
-    let asked: String = (0..40)
+    let asked: Vec<String> = (0..40)
         .map(|n| format!("GET /p{n} HTTP/1.1\r\nHost: a\r\n\r\n"))
         .collect();
-    let answer = server.exchange(asked.as_bytes());
+    let answer = server.exchange(asked.concat().as_bytes());
     let order: Vec<&str> = answer
         .lines()
         .filter_map(|l| l.strip_prefix("REQUEST_URI=/p"))

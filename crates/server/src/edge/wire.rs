@@ -42,11 +42,11 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The head did not arrive in time.
-    HeadTimeout,
+    SlowHead,
     /// Nothing was asked for a long time.
-    IdleTimeout,
+    Idle,
     /// The client did not take the response.
-    WriteTimeout,
+    SlowReader,
 }
 
 /// Shared by the wire, the connection's future and the exchange in it. All run on one thread, so every access is relaxed.
@@ -102,12 +102,12 @@ impl Progress {
         let since = |ms: u64, limit: Duration| self.epoch + Duration::from_millis(ms) + limit;
         let stuck = self.stuck.load(Ordering::Relaxed);
         if stuck != 0 {
-            return Some((since(stuck - 1, limits.write_timeout), Fault::WriteTimeout));
+            return Some((since(stuck - 1, limits.write_timeout), Fault::SlowReader));
         }
         let began = self.since.load(Ordering::Relaxed);
         match self.phase() {
-            Phase::Head => Some((since(began, limits.header_timeout), Fault::HeadTimeout)),
-            Phase::Idle => Some((since(began, limits.idle_timeout), Fault::IdleTimeout)),
+            Phase::Head => Some((since(began, limits.header_timeout), Fault::SlowHead)),
+            Phase::Idle => Some((since(began, limits.idle_timeout), Fault::Idle)),
             Phase::Exchange => None,
         }
     }
