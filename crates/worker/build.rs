@@ -10,6 +10,7 @@ const SOURCES: &[&str] = &[
     "sapi.c",
     "request.c",
     "variables.c",
+    "filter.c",
     "user_ini.c",
     "functions.c",
     "switch.S",

@@ -25,6 +25,8 @@
  */
 #define PHP_STACK_SIZE ((size_t) 16 << 20)
 
+#define HEARTH_FILTER_FUNCTIONS 3
+
 /* Where the PHP side stands. */
 typedef enum hearth_phase {
 	PHASE_IDLE = 0,   /* no script */
@@ -59,6 +61,7 @@ typedef struct hearth_context {
 	bool                uncaught;         /* an exception reached the top */
 	bool                running;          /* a worker script is under way */
 	sapi_end            ended;
+	unsigned            drain_calls;
 	/* Coroutine. */
 	void               *php_stack;        /* lowest usable address */
 	void               *php_sp;
@@ -77,8 +80,14 @@ typedef struct hearth_context {
 	HashTable           user_ini;         /* folder => its settings, see user_ini.c */
 	zend_array         *environment;      /* environment at boot, as $_SERVER shows it */
 	void              (*import_environment)(zval *vars);
-	void               *filter_globals;   /* zend_filter_globals, see variables.c */
+	/* ext/filter, see filter.c */
 	unsigned int      (*filter)(int arg, const char *var, char **val, size_t val_len, size_t *new_val_len);
+	zend_ini_entry     *filter_default;
+	bool                filter_fed;       /* it has seen this request's parameters */
+	struct {
+		const zend_function *function;
+		zif_handler          handler;
+	}                   filter_functions[HEARTH_FILTER_FUNCTIONS];
 } hearth_context;
 
 extern hearth_context hearth __attribute__((visibility("hidden")));
@@ -109,6 +118,13 @@ char *hearth_read_cookies(void);
 const sapi_str *hearth_param(const char *name, size_t name_len);
 /* Fills $_GET, $_POST, … of a resident request. */
 void hearth_import_superglobals(void);
+
+/* Shows the request's parameters to sapi_module.input_filter. */
+void hearth_feed_filter(void);
+
+/* filter.c */
+void hearth_filter_startup(void);
+bool hearth_filter_is_plain(void);
 
 /* user_ini.c */
 void hearth_user_ini_startup(void);

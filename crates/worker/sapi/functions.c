@@ -129,6 +129,7 @@ static PHP_MINIT_FUNCTION(hearth)
 	sapi_module.name = "fpm-fcgi";
 	hearth_variables_startup();
 	hearth_user_ini_startup();
+	hearth_filter_startup();
 	return SUCCESS;
 }
 

@@ -27,6 +27,9 @@
 # include <ext/session/php_session.h>
 #endif
 
+/* How often a script may ask for a request after it was told that there are no more. */
+#define MAX_DRAIN_CALLS 16
+
 /* {{{ Parts of both lists */
 
 static void fill_request_info(void)
@@ -36,6 +39,7 @@ static void fill_request_info(void)
 
 	memset(&SG(request_info), 0, sizeof(SG(request_info)));
 	SG(server_context) = &hearth;
+	hearth.filter_fed = false;
 	SG(sapi_headers).http_response_code = 200;
 	if (!request) {
 		return;
@@ -417,6 +421,7 @@ static void end_boot(void)
 static void begin_drain(void)
 {
 	hearth.phase = PHASE_DRAIN;
+	hearth.drain_calls = 0;
 	php_output_activate();
 	fill_request_info();
 	sapi_activate();
@@ -427,6 +432,10 @@ static void begin_drain(void)
 bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 {
 	if (hearth.phase == PHASE_DRAIN) {
+		if (++hearth.drain_calls >= MAX_DRAIN_CALLS && !EG(exception)) {
+			hearth_log(LOG_WARNING, ZEND_STRL("the worker script ignores that there are no more requests and is ended"));
+			zend_throw_unwind_exit();
+		}
 		return false;
 	}
 	if (hearth.phase == PHASE_BOOT) {

@@ -11,11 +11,6 @@
 
 #include <string.h>
 
-#include <ext/filter/php_filter.h>
-
-/* php-src ext/filter/filter_private.h: FILTER_UNSAFE_RAW, the default filter. */
-#define FILTER_UNSAFE_RAW 0x0204
-
 /* Room left in the environment's table for a request's parameters, so that the copy need not grow. */
 #define PARAM_ROOM 64
 
@@ -70,7 +65,6 @@ static void add_environment(zend_array *table, const char *entry)
  */
 void hearth_variables_startup(void)
 {
-	zend_module_entry *filter = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("filter"));
 	size_t i, count = 0;
 
 	zend_hash_init(&hearth.names, sizeof(known_names) / sizeof(known_names[0]), NULL, NULL, 1);
@@ -90,14 +84,6 @@ void hearth_variables_startup(void)
 		add_environment(hearth.environment, environ[i]);
 	}
 	compat_replace_environment_import(&hearth.import_environment, import_live_environment);
-	/*
-	 * ext/filter takes every variable through sapi_module.input_filter, to keep the raw value for
-	 * filter_input(). While its default filter is "unsafe_raw", that only copies; see keep_for_filter().
-	 */
-	if (filter && filter->globals_size == sizeof(zend_filter_globals)) {
-		hearth.filter_globals = filter->globals_ptr;
-		hearth.filter = sapi_module.input_filter;
-	}
 }
 
 void hearth_variables_shutdown(void)
@@ -106,32 +92,6 @@ void hearth_variables_shutdown(void)
 	zend_hash_destroy(hearth.environment);
 	pefree(hearth.environment, 1);
 	hearth.environment = NULL;
-}
-
-/* Whether the filter of php_sapi_filter() would change nothing and is the only one. */
-static bool filter_is_plain(void)
-{
-	zend_filter_globals *globals = hearth.filter_globals;
-
-	if (sapi_module.input_filter == php_default_input_filter) {
-		return true;
-	}
-	return globals && sapi_module.input_filter == hearth.filter && globals->default_filter == FILTER_UNSAFE_RAW
-		&& globals->default_filter_flags == 0;
-}
-
-/* What php_sapi_filter() would have stored, had it been called for each variable: filter_input(INPUT_SERVER) reads it. */
-static void keep_for_filter(zval *vars)
-{
-	zend_filter_globals *globals = hearth.filter_globals;
-
-	if (!globals || sapi_module.input_filter != hearth.filter) {
-		return;
-	}
-	if (!Z_ISUNDEF(globals->server_array)) {
-		zval_ptr_dtor(&globals->server_array);
-	}
-	ZVAL_ARR(&globals->server_array, zend_array_dup(Z_ARRVAL_P(vars)));
 }
 
 static bool is_plain_name(const char *name, size_t len)
@@ -243,7 +203,7 @@ static void import_boot_environment(zval *vars)
 
 void hearth_register_variables(zval *vars)
 {
-	bool plain = filter_is_plain();
+	bool plain = hearth_filter_is_plain();
 	size_t i;
 
 	import_boot_environment(vars);
@@ -263,9 +223,23 @@ void hearth_register_variables(zval *vars)
 		}
 	}
 	add_php_self(vars, plain);
-	if (plain) {
-		keep_for_filter(vars);
+	hearth.filter_fed = !plain;
+}
+
+void hearth_feed_filter(void)
+{
+	zval unused;
+	size_t i;
+
+	array_init(&unused);
+	for (i = 0; i < hearth.request->param_count; i++) {
+		const sapi_param *param = &hearth.request->params[i];
+
+		add_filtered(&unused, param->name.bytes, param->value.bytes, param->value.len);
 	}
+	add_php_self(&unused, false);
+	zval_ptr_dtor(&unused);
+	hearth.filter_fed = true;
 }
 
 char *hearth_getenv(const char *name, size_t name_len)

@@ -8,7 +8,7 @@ require __DIR__ . '/worker.inc';
 
 serve(function () {
     $_GET['a'] = 'changed';
-    echo json_encode([filter_input(INPUT_GET, 'a'), filter_input(INPUT_SERVER, 'REQUEST_URI'), filter_input(INPUT_COOKIE, 'c'), filter_has_var(INPUT_SERVER, 'REQUEST_TIME')]), "\n";
+    echo json_encode([filter_input(INPUT_GET, 'a'), filter_input(INPUT_SERVER, "REQUEST_URI"), filter_input(INPUT_COOKIE, 'c'), filter_has_var(INPUT_SERVER, 'REQUEST_TIME')]), "\n";
 });
 --EXPECT--
 ["1","\/?a=1","d",false]
