@@ -184,3 +184,17 @@ pub(crate) fn write_stderr(mut bytes: &[u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::stat_field;
+
+    #[test]
+    fn fields_are_counted_behind_whatever_name_the_process_has() {
+        let stat = "7 (a) b ( 1 2) S 1 7 7";
+        assert_eq!(stat_field(stat, 4), Some(1));
+        assert_eq!(stat_field(stat, 6), Some(7));
+        assert_eq!(stat_field(stat, 7), None);
+        assert_eq!(stat_field("nonsense", 4), None);
+    }
+}

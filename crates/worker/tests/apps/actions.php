@@ -19,8 +19,13 @@ switch ($_GET['do'] ?? 'hello') {
     case 'pids':
         echo $booted, ' ', getmypid();
         break;
-    case 'title':
-        echo str_replace("\0", '', file_get_contents('/proc/self/cmdline'));
+    case 'titles':
+        foreach ([posix_getppid(), getmypid()] as $pid) {
+            echo rtrim(file_get_contents("/proc/$pid/cmdline"), "\0"), "\n";
+        }
+        break;
+    case 'environment':
+        echo getenv('FRANKENPHP_WORKER'), getenv('HEARTH_WORKER'), ' ', getcwd();
         break;
     case 'descriptors':
         foreach (scandir('/proc/self/fd') as $number) {

@@ -154,6 +154,16 @@ fn an_application_that_does_not_boot_is_reported_with_its_error() {
     }
 }
 
+#[test]
+fn a_zygote_with_a_second_thread_does_not_fork_and_names_the_thread() {
+    let (mut pool, answer) = Pool::boot(Mode::Resident, "threads.php");
+    assert!(matches!(answer, FromZygote::Ready { .. }), "{answer:?}");
+    match pool.try_fork(0, 0) {
+        FromZygote::ForkFailed { reason, .. } => assert!(reason.contains("(telemetry)"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Not a test of its own: the server's part in the next one, in a process that can be killed.
 #[test]
 fn a_server_that_waits_to_be_killed() {

@@ -29,6 +29,18 @@ const LAYOUT: Layout = Layout {
     request_area: 64 * 1024,
 };
 
+const INI: &str = "\
+log_errors=1
+error_log=
+display_errors=0
+output_buffering=0
+memory_limit=64M
+ffi.enable=1
+opcache.enable=1
+opcache.jit_buffer_size=16M
+opcache.jit=tracing
+";
+
 /// A pool with its zygote and workers. All of them end with it.
 pub(crate) struct Pool {
     memory: PoolMemory,
@@ -99,7 +111,7 @@ impl Pool {
             dir: dir.to_str().unwrap().into(),
             root: dir.to_str().unwrap().into(),
             php_ini: None,
-            ini: "log_errors=1\nerror_log=\ndisplay_errors=0\noutput_buffering=0\nmemory_limit=64M\n".into(),
+            ini: INI.into(),
         });
         let fds = memory.fds();
         let fds = [fds.ctl.as_fd(), fds.est.as_fd(), fds.req.as_fd(), wake_up.as_fd()];

@@ -72,11 +72,13 @@ fn a_resident_application_keeps_its_state_and_a_classic_one_does_not() {
     let zygote = pool.zygote();
     let worker = pool.workers[0].pid;
     assert_eq!(pool.get("do=pids").text(), format!("{zygote} {worker}"));
+    assert!(pool.get("do=environment").text().starts_with("11 /"));
 
     let (mode, script) = CLASSIC;
     let mut pool = Pool::start(mode, script, 1);
     assert_eq!(pool.get("do=count").text(), "0");
     assert_eq!(pool.get("do=count").text(), "0");
+    assert!(pool.get("do=environment").text().starts_with(" /"));
 }
 
 #[test]
@@ -202,7 +204,10 @@ fn a_worker_has_only_descriptors_of_its_own_and_a_title() {
             pool.drain(worker);
             assert_eq!(pool.exited(), (worker, Some(0), None));
         }
-        assert_eq!(pool.get("do=title").text(), "hearth: worker web 2");
+        assert_eq!(
+            pool.get("do=titles").text(),
+            "hearth: zygote web gen 1\nhearth: worker web 2\n"
+        );
         let descriptors = pool.get("do=descriptors").text();
         let count = |what: &str| {
             let targets = descriptors.lines().map(|line| line.split_once(' ').unwrap().1);
