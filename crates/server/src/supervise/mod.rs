@@ -378,7 +378,7 @@ impl Supervisor {
             error!(generation, %why, "zygote did not boot");
             self.start_error.get_or_insert(StartError::Boot { reason });
         } else {
-            warn!(generation, %why, workers = self.workers.len(), "zygote died; workers go on, another is started");
+            warn!(generation, %why, workers = self.workers.len(), "zygote died");
         }
         for (number, unborn) in std::mem::take(&mut self.unborn) {
             // If it was forked after all, it ends with its lifeline; what it may have claimed is settled.
@@ -441,11 +441,7 @@ impl Supervisor {
             );
         }
         if !delay.is_zero() {
-            warn!(
-                worker = number,
-                ?delay,
-                "worker is replaced later: it has crashed too often in a row"
-            );
+            warn!(worker = number, ?delay, "worker crashes in a row, replaced later");
         }
     }
 
