@@ -1,0 +1,71 @@
+<?php
+
+/*
+ * The application of the integration tests: one function, called per request by worker.php (resident) and
+ * public/index.php (classic). What a path does is said beside it.
+ */
+
+declare(strict_types=1);
+
+function respond(): void
+{
+    header('Content-Type: text/plain; charset=UTF-8');
+    match (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
+        '/pid' => print(getmypid()),
+        '/length' => print(strlen(file_get_contents('php://input'))),
+        // Ends the script on purpose.
+        '/exit' => stop('said before exit'),
+        // Ends it by a fatal error, an uncaught exception or the memory limit.
+        '/fatal' => fatal(),
+        '/throw' => throw new RuntimeException('thrown on purpose'),
+        '/memory' => print(strlen(str_repeat('x', 1 << 40))),
+        // Says "at the gate" in the log and waits until the file exists.
+        '/gate' => gate($_GET['open']),
+        // As /gate the first time, tells it by the file; answers at once the second time.
+        '/once' => once($_GET['mark']),
+        // Prints on descriptor 2 and through error_log().
+        '/log' => speak(),
+        // Leaves a process behind.
+        '/orphan' => print(shell_exec('sleep 0.01 > /dev/null 2>&1 & echo $!')),
+        default => print('hello from ' . $_SERVER['REQUEST_URI']),
+    };
+}
+
+function stop(string $text): never
+{
+    echo $text;
+    exit(3);
+}
+
+function fatal(): void
+{
+    echo 'said before the error';
+    // A compile-time error that cannot be caught.
+    eval('class Twice {} class Twice {}');
+}
+
+function gate(string $file): void
+{
+    error_log('at the gate');
+    while (!file_exists($file)) {
+        usleep(2000);
+        clearstatcache();
+    }
+    echo 'through the gate';
+}
+
+function once(string $mark): void
+{
+    if (!file_exists($mark)) {
+        touch($mark);
+        gate($mark . '.never');
+    }
+    echo 'second try';
+}
+
+function speak(): void
+{
+    error_log("logged\nin two lines");
+    file_put_contents('php://stderr', "printed\n");
+    echo 'spoken';
+}

@@ -1,0 +1,27 @@
+//! An application that does not boot is reported, not served.
+
+use std::path::Path;
+
+use crate::harness::{App, Server};
+
+#[test]
+fn an_exception_while_booting_is_shown_and_the_exit_status_is_1() {
+    let app = App::at(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/broken"));
+    let settings = ["pool.web.mode=\"resident\"", "pool.web.script=\"worker.php\""];
+    let failed = Server::fail(&app, &settings);
+    assert_eq!(failed.status.code(), Some(1));
+    let said = failed.log.wait_for_line("error: the application did not boot: ");
+    assert!(said.contains("worker.php"), "{said}");
+    assert!(
+        failed.log.text().contains("the database is on holiday"),
+        "{}",
+        failed.log.text()
+    );
+}
+
+#[test]
+fn a_worker_binary_that_is_no_zygote_is_reported() {
+    let failed = Server::fail(&App::bundled("hello"), &["pool.web.worker_binary=\"/bin/true\""]);
+    assert_eq!(failed.status.code(), Some(1));
+    failed.log.wait_for_line("error: the application did not boot: ");
+}

@@ -1,0 +1,99 @@
+//! Processes die: only what ran in them may fail, everything is replaced, the log says why.
+
+use rustix::process::Signal;
+
+use crate::harness::{Server, in_each_mode, kill};
+
+/// Waits until a request waits at the gate, and kills the worker that runs it.
+fn kill_the_worker_at_the_gate(server: &Server) -> serde_json::Value {
+    let waiting = server.log.wait("php", |event| event["text"] == "at the gate");
+    kill(server.worker_pid(&waiting["worker"]), Signal::KILL);
+    waiting
+}
+
+#[test]
+fn a_worker_killed_in_a_post_gives_502_and_is_replaced() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        let mut client = server.connect();
+        let target = format!("/gate?open={}", server.file("never").display());
+        client.send("POST", &target, b"x=1").unwrap();
+        let waiting = kill_the_worker_at_the_gate(server);
+        assert_eq!(client.read().unwrap().status, 502);
+        let died = server.log.wait("worker died", |_| true);
+        assert_eq!(died["why"], "signal 9 (SIGKILL)");
+        assert_eq!(
+            (&died["worker"], &died["request"]),
+            (&waiting["worker"], &waiting["request"])
+        );
+        server.log.wait("worker ready", |event| event["incarnation"] == 2);
+        assert_eq!(server.get("/after").text(), "hello from /after");
+    });
+}
+
+#[test]
+fn a_worker_killed_in_a_get_is_unnoticed_by_the_client() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        let mut client = server.connect();
+        client
+            .send(
+                "GET",
+                &format!("/once?mark={}", server.file("mark").display()),
+                b"",
+            )
+            .unwrap();
+        kill_the_worker_at_the_gate(server);
+        let answer = client.read().unwrap();
+        assert_eq!((answer.status, answer.text().as_str()), (200, "second try"));
+    });
+}
+
+#[test]
+fn workers_go_on_without_their_zygote_and_another_is_started() {
+    in_each_mode(&["pool.web.workers=2"], |server| {
+        let zygote = server
+            .log
+            .wait("zygote started", |event| event["generation"] == 1);
+        let mut client = server.connect();
+        let target = format!("/gate?open={}", server.file("open").display());
+        client.send("POST", &target, b"").unwrap();
+        let waiting = server.log.wait("php", |event| event["text"] == "at the gate");
+        kill(
+            i32::try_from(zygote["pid"].as_i64().unwrap()).unwrap(),
+            Signal::KILL,
+        );
+        server.log.wait("zygote ready", |event| event["generation"] == 2);
+        std::fs::write(server.file("open"), "").unwrap();
+        assert_eq!(client.read().unwrap().text(), "through the gate");
+        // A worker of the dead zygote is our own child now; how it ends is still known.
+        kill(server.worker_pid(&waiting["worker"]), Signal::ABORT);
+        let died = server
+            .log
+            .wait("worker died", |event| event["worker"] == waiting["worker"]);
+        assert_eq!(died["why"], "signal 6 (SIGABRT)");
+        server.log.wait("worker ready", |event| event["incarnation"] == 2);
+        assert_eq!(server.get("/after").status, 200);
+    });
+}
+
+#[test]
+fn a_request_that_runs_too_long_is_ended_with_its_worker() {
+    in_each_mode(
+        &["pool.web.workers=1", "pool.web.request_timeout=\"300 ms\""],
+        |server| {
+            let target = format!("/gate?open={}", server.file("never").display());
+            assert_eq!(server.post(&target, b"").status, 504);
+            server.log.wait("worker killed", |_| true);
+            assert_eq!(server.get("/after").status, 200);
+        },
+    );
+}
+
+#[test]
+fn a_process_that_php_left_behind_is_reaped() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        let pid: i64 = server.get("/orphan").text().trim().parse().unwrap();
+        server
+            .log
+            .wait("orphaned process reaped", |event| event["pid"] == pid);
+    });
+}

@@ -1,0 +1,72 @@
+//! `exit()`, fatal errors, exceptions and the memory limit end the request, and nothing else.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::harness::{Server, in_each_mode};
+
+/// Runs `act` while another client sends requests; returns how many of those were answered, all with 200.
+fn beside_a_neighbour(server: &Server, act: impl FnOnce()) -> usize {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let neighbour = scope.spawn(|| {
+            let mut client = server.connect();
+            let mut answered = 0;
+            // Relaxed: a flag of its own.
+            while !over.load(Ordering::Relaxed) || answered == 0 {
+                let answer = client
+                    .request("GET", "/neighbour", b"")
+                    .expect("the neighbour's response");
+                assert_eq!(
+                    (answer.status, answer.text().as_str()),
+                    (200, "hello from /neighbour")
+                );
+                answered += 1;
+            }
+            answered
+        });
+        act();
+        over.store(true, Ordering::Relaxed);
+        neighbour.join().unwrap()
+    })
+}
+
+fn a_hundred_times(target: &str, status: u16, text: &str) {
+    in_each_mode(&["pool.web.workers=2"], |server| {
+        let answered = beside_a_neighbour(server, || {
+            for _ in 0..100 {
+                let answer = server.get(target);
+                assert_eq!(
+                    (answer.status, answer.text().as_str()),
+                    (status, text),
+                    "{target}"
+                );
+            }
+        });
+        assert!(answered > 0);
+        assert_eq!(
+            server.log.count("worker died"),
+            0,
+            "no worker ended in an unplanned way"
+        );
+    });
+}
+
+#[test]
+fn exit_a_hundred_times_fails_no_neighbour() {
+    a_hundred_times("/exit", 200, "said before exit");
+}
+
+#[test]
+fn a_fatal_error_a_hundred_times_fails_no_neighbour() {
+    a_hundred_times("/fatal", 500, "said before the error");
+}
+
+#[test]
+fn an_uncaught_exception_a_hundred_times_fails_no_neighbour() {
+    a_hundred_times("/throw", 500, "");
+}
+
+#[test]
+fn the_memory_limit_a_hundred_times_fails_no_neighbour() {
+    a_hundred_times("/memory", 500, "");
+}

@@ -1,0 +1,239 @@
+//! A running `hearth serve`, on a port of its own.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::client::{Answer, Client};
+use super::log::Log;
+
+/// Longest time a stopped server may take to be gone.
+const STOP_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    dir: PathBuf,
+}
+
+impl App {
+    /// A folder below `apps/`.
+    pub(crate) fn bundled(name: &str) -> Self {
+        Self {
+            dir: Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../../apps")
+                .join(name),
+        }
+    }
+
+    /// The tests' own application, see `app/respond.php`.
+    pub(crate) fn of_tests() -> Self {
+        Self {
+            dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/app"),
+        }
+    }
+
+    /// Any folder.
+    pub(crate) fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+}
+
+/// A running server. Dropping it stops it and asserts a clean end; after a failed test its log is shown and its folder kept.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    readers: Vec<JoinHandle<()>>,
+    address: SocketAddr,
+    /// Standard error, as JSON events.
+    pub(crate) log: Log,
+    /// Standard output: the ready line and the access log.
+    pub(crate) out: Log,
+    /// For files of the test.
+    dir: PathBuf,
+    over: bool,
+}
+
+/// How a server ended that did not get ready.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) status: ExitStatus,
+    pub(crate) log: Log,
+}
+
+/// The tests' application, once for each mode.
+pub(crate) fn in_each_mode(settings: &[&str], test: impl Fn(&Server)) {
+    for mode in ["classic", "resident"] {
+        let script = if mode == "classic" {
+            "public/index.php"
+        } else {
+            "worker.php"
+        };
+        let mode = format!("pool.web.mode={mode:?}");
+        let script = format!("pool.web.script={script:?}");
+        let all: Vec<&str> = [mode.as_str(), script.as_str()]
+            .into_iter()
+            .chain(settings.iter().copied())
+            .collect();
+        test(&Server::start(&App::of_tests(), &all));
+    }
+}
+
+impl Server {
+    /// Starts a server and waits for its ready line. `settings` are `key=value`, as after `--set`.
+    pub(crate) fn start(app: &App, settings: &[&str]) -> Self {
+        let mut server = Self::spawn(app, settings);
+        let ready = server.out.wait_for_line("hearth: ready on ");
+        let address = ready
+            .split("http://")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        server.address = address
+            .and_then(|address| address.parse().ok())
+            .expect("an address in the ready line");
+        server
+    }
+
+    /// Starts a server that is not expected to get ready, and waits for its end.
+    pub(crate) fn fail(app: &App, settings: &[&str]) -> Failed {
+        let mut server = Self::spawn(app, settings);
+        let status = server.wait_for_end();
+        Failed {
+            status,
+            log: server.log.clone(),
+        }
+    }
+
+    fn spawn(app: &App, settings: &[&str]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: only uniqueness matters.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("hearth-it-{}-{number}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let hearth = Path::new(env!("CARGO_BIN_EXE_hearth"));
+        let worker = hearth.with_file_name("hearth-worker");
+        assert!(
+            worker.exists(),
+            "build it first: cargo build --bin hearth-worker (`make it` does)"
+        );
+        let mut command = Command::new(hearth);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--set", "log.format=\"json\""]);
+        command
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
+            .arg(&app.dir);
+        command.env("RUST_LOG", "hearth=debug").stdin(Stdio::null());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (log, out) = (Log::default(), Log::default());
+        let readers = vec![
+            log.follow(child.stderr.take().unwrap()),
+            out.follow(child.stdout.take().unwrap()),
+        ];
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            child,
+            readers,
+            address,
+            log,
+            out,
+            dir,
+            over: false,
+        }
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address).expect("connecting to the server")
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn get(&self, target: &str) -> Answer {
+        self.connect().request("GET", target, b"").expect("a response")
+    }
+
+    /// As [`Server::get`].
+    pub(crate) fn post(&self, target: &str, body: &[u8]) -> Answer {
+        self.connect().request("POST", target, body).expect("a response")
+    }
+
+    /// A file of this test that does not exist yet.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Process id of the incarnation of a worker that is alive now.
+    pub(crate) fn worker_pid(&self, worker: &Value) -> i32 {
+        let ready = self
+            .log
+            .last("worker ready", |event| event["worker"] == *worker)
+            .unwrap();
+        i32::try_from(ready["pid"].as_i64().unwrap()).unwrap()
+    }
+
+    /// Process id of the server.
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// Sends the server a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal);
+    }
+
+    /// Waits until the server has ended by itself or by a signal sent before.
+    pub(crate) fn wait_for_end(&mut self) -> ExitStatus {
+        let until = Instant::now() + STOP_TIMEOUT;
+        // The readers end when the last writer has closed its end: then the process is gone or all but gone.
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        assert!(Instant::now() < until, "the server took too long to end");
+        self.over = true;
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if !self.over {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+            eprintln!("--- standard output\n{}", self.out.text());
+            eprintln!("--- log\n{}\n--- files: {}", self.log.text(), self.dir.display());
+            return;
+        }
+        if !self.over {
+            self.signal(Signal::TERM);
+            let status = self.wait_for_end();
+            assert!(
+                status.success(),
+                "the server ended with {status}\n{}",
+                self.log.text()
+            );
+            self.log.assert_clean_end();
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Sends a signal to a process that the test knows to be the server's or one of its workers.
+pub(crate) fn kill(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}

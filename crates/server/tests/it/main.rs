@@ -1,0 +1,19 @@
+//! Integration tests: the real `hearth` and `hearth-worker`, real PHP, real sockets. A file a behaviour; `harness` starts
+//! servers. `make it` builds both binaries first.
+//!
+//! Nothing here sleeps for luck: a test waits for a line of the log, for a byte or for the end of a process.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+mod harness;
+
+mod basics;
+mod boot;
+mod crash;
+mod endings;
+mod stop;

@@ -1,0 +1,99 @@
+//! Ending the server: gracefully, and at once.
+
+use std::net::TcpStream;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+
+use crate::harness::{App, Client, Server};
+
+const RESIDENT: [&str; 3] = [
+    "pool.web.mode=\"resident\"",
+    "pool.web.script=\"worker.php\"",
+    "pool.web.workers=1",
+];
+
+/// A server with a request in a worker that waits for the file `open`.
+fn with_a_running_request() -> (Server, Client) {
+    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let mut client = server.connect();
+    client
+        .send(
+            "POST",
+            &format!("/gate?open={}", server.file("open").display()),
+            b"",
+        )
+        .unwrap();
+    server.log.wait("php", |event| event["text"] == "at the gate");
+    (server, client)
+}
+
+#[test]
+fn sigterm_lets_the_running_request_finish() {
+    let (mut server, mut client) = with_a_running_request();
+    let mut idle = server.connect();
+    assert_eq!(idle.request("GET", "/style.css", b"").unwrap().status, 200);
+    server.signal(Signal::TERM);
+    server.log.wait("server stopping", |_| true);
+    // The idle connection is closed by the server; by then nothing listens any more.
+    assert!(idle.read().is_err());
+    assert!(TcpStream::connect(server.address()).is_err());
+    std::fs::write(server.file("open"), "").unwrap();
+    assert_eq!(client.read().unwrap().text(), "through the gate");
+    assert!(server.wait_for_end().success());
+    server.log.assert_clean_end();
+}
+
+#[test]
+fn a_second_signal_ends_the_server_at_once() {
+    let (mut server, mut client) = with_a_running_request();
+    server.signal(Signal::INT);
+    server.log.wait("server stopping", |_| true);
+    server.signal(Signal::INT);
+    assert!(server.wait_for_end().success());
+    assert!(client.read().is_err());
+    server.log.wait("workers stopped", |event| event["killed"] == 1);
+}
+
+#[test]
+fn stop_timeout_bounds_the_stop() {
+    let mut settings = RESIDENT.to_vec();
+    settings.push("stop_timeout=\"200 ms\"");
+    let mut server = Server::start(&App::of_tests(), &settings);
+    let mut client = server.connect();
+    client
+        .send(
+            "POST",
+            &format!("/gate?open={}", server.file("never").display()),
+            b"",
+        )
+        .unwrap();
+    server.log.wait("php", |event| event["text"] == "at the gate");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    server.log.wait("workers stopped", |event| event["killed"] == 1);
+}
+
+#[test]
+fn workers_and_zygote_end_with_a_server_that_is_killed() {
+    let mut server = Server::start(&App::of_tests(), &RESIDENT);
+    let family = ["zygote started", "worker ready"].map(|message| {
+        let pid = server.log.wait(message, |_| true)["pid"].as_i64().unwrap();
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        pidfd_open(pid, PidfdFlags::empty()).unwrap()
+    });
+    server.signal(Signal::KILL);
+    assert!(!server.wait_for_end().success());
+    for process in family {
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
+        let patience = Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        assert_eq!(
+            poll(&mut fds, Some(&patience)).unwrap(),
+            1,
+            "a process outlived the server"
+        );
+    }
+}
