@@ -102,7 +102,7 @@ sapi_state sapi_serve(void *ctx, const sapi_request *request);
 int        sapi_run(void *ctx, const sapi_request *request);
 /* Why the last sapi_start() or sapi_serve() returned SAPI_ENDED. */
 sapi_end   sapi_ended(void);
-/* Worker, once, first thing after the fork: reseeds, takes its own pid, unblocks signals. */
+/* Worker, once, first thing after the fork: reseeds, takes its own pid. Signal masks and handlers are the host's; PHP adds its own for SIGPROF and those of zend_signal. */
 void       sapi_after_fork(void);
 /* "8.2.36", for the log and for `hearth check`. */
 const char *sapi_php_version(void);
