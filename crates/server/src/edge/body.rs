@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use rustix::fs::{Mode, OFlags};
@@ -29,9 +28,6 @@ pub(super) async fn receive(
     announced: Option<u64>,
     config: &Config,
 ) -> Result<RequestBody, Refusal> {
-    if body.is_end_stream() {
-        return Ok(RequestBody::Empty);
-    }
     let limits = &config.limits;
     if announced.is_some_and(|n| n > limits.body_bytes.0) {
         return Err(Refusal::BodyTooLarge);

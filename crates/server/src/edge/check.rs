@@ -113,9 +113,13 @@ fn is_host(host: &[u8]) -> bool {
             *last == b']'
                 && std::str::from_utf8(address).is_ok_and(|a| a.parse::<std::net::Ipv6Addr>().is_ok())
         }),
-        Some(_) => name
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(b)),
+        Some(_) => name.iter().all(|&b| {
+            b.is_ascii_alphanumeric()
+                || matches!(
+                    b,
+                    b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&'..=b',' | b';' | b'='
+                )
+        }),
     };
     name_ok && port_ok
 }

@@ -32,7 +32,7 @@ use super::route::{self, Lookup, Route};
 use super::wire::{Fault, Phase, Progress, Wire};
 use super::{Backend, Site, body, check, linger, static_files};
 use crate::config::Limits;
-use crate::dispatch::{Request, RequestId, ResponseBody};
+use crate::dispatch::{Request, RequestBody, RequestId, ResponseBody};
 
 /// hyper's own default; asking for it would make hyper allocate the headers' table for each request.
 const HYPER_HEADERS: usize = 100;
@@ -276,13 +276,18 @@ async fn answer<B: Backend>(
     let site = &*reactor.site;
     let path = route::decode(head.uri.path())?;
     let script = match site.router.route(&path, &reactor.files, record.started)? {
-        Route::File(file) => return static_files::serve(head, file).await,
+        // Boxed, as is the reception of a body: their states would make the future of every request, which hyper moves, larger.
+        Route::File(file) => return Box::pin(static_files::serve(head, file)).await,
         Route::AddSlash(location) => return Ok(reply::moved(&location, head.uri.query())),
         Route::Script(script) => script,
     };
     let announced = params::announced_length(&head.headers);
     let chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
-    let body = body::receive(body, announced, &site.config).await?;
+    let body = if record.unread {
+        Box::pin(body::receive(body, announced, &site.config)).await?
+    } else {
+        RequestBody::Empty
+    };
     record.unread = false;
     let source = Source {
         id: record.id,
