@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=3, help="seconds between samples (default: 3)")
     parser.add_argument("--workers", type=int, default=run.default_workers(), help="default: two a core")
     parser.add_argument("--allow", type=float, default=1.0,
-                        help="MiB of private memory a process may grow in a million requests (default: 1)")
+                        help="MiB of private memory a process may grow behind the warm-up (default: 1)")
     options = parser.parse_args()
     run.raise_descriptor_limit()
     with tempfile.TemporaryDirectory(prefix="hearth-soak-") as folder:
@@ -133,9 +133,9 @@ def verdict(history: dict[int, list[Sample]], roles: dict[int, str], errors: int
         if pid not in roles:
             wrong.append(f"process {pid} is new: a worker was replaced")
             continue
-        growth = slope(samples, "private") / MIB * 1e6
+        growth = slope(samples, "private") * samples[-1].requests / MIB
         if growth > allow:
-            wrong.append(f"{roles[pid]} grows by {growth:.2f} MiB in a million requests")
+            wrong.append(f"{roles[pid]} has grown by {growth:.2f} MiB")
         if samples[-1].descriptors > samples[min(1, len(samples) - 1)].descriptors + 2:
             wrong.append(f"{roles[pid]} has more and more descriptors")
     print("flat" if not wrong else "NOT flat: " + "; ".join(wrong))
