@@ -58,6 +58,9 @@ def soak(name: str, options: argparse.Namespace, folder: Path) -> bool:
     sent = errors = 0
     seconds = 0.0
     try:
+        # All processes are there once they have worked.
+        load.run(server.port, scenario.path, CONNECTIONS, 1)
+        run.settle(server.roots)
         roles = name_processes(server)
         take(history, server, sent)
         while sent < options.requests:
