@@ -14,7 +14,7 @@ use crate::queue::{Ring, Ticket};
 use crate::region::{Access, Bytes, Map, Share, create};
 use crate::scoreboard::{Command, WorkerBlock};
 use crate::slot::{self, Gen, Incarnation, SlotId, State, Word, WorkerId};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::{self, Sleepers};
 
 /// Number of a reactor.
@@ -161,16 +161,7 @@ impl PoolMemory {
         self.clear_client_gone(slot);
         slot::enqueue(&self.slot(slot).word, generation);
         let ticket = ring.push(&self.tail, slot, generation);
-        self.wake_one();
-        // A reactor that appended behind this ticket before its cell was filled has woken a worker that found the queue empty
-        // here, and that wake-up is lost. SeqCst: with the fence in `wake_one`, either the number is seen here or the other
-        // reactor's worker sees the cell.
-        let behind = self.tail.load(Ordering::SeqCst).saturating_sub(ticket.0 + 1);
-        for _ in 0..behind {
-            if !self.wake_one() {
-                break;
-            }
-        }
+        wake::wake_for(ticket, &self.tail, || self.wake_one());
         Ok(ticket)
     }
 
@@ -471,12 +462,8 @@ impl WorkerMemory {
 impl PoolMemory {
     /// After lane space was handed back: wakes the worker if it waits for it.
     pub fn wake_worker_for_space(&self, worker: WorkerId) {
-        // SeqCst: Dekker with the worker, which raises its flag, then looks at the position again.
-        fence(Ordering::SeqCst);
-        if let Some(block) = self.worker(worker)
-            && block.waits_for_space.load(Ordering::SeqCst) != 0
-        {
-            wake::wake(&block.futex);
+        if let Some(block) = self.worker(worker) {
+            wake::space_freed(&block.waits_for_space, &block.futex);
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::queue::Ticket;
 use crate::slot::WorkerId;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, futex_wait, futex_wake};
 
@@ -66,6 +67,48 @@ pub fn wake(futex: &AtomicU32) {
     // SeqCst: the sleeper compares with the value from before its announcement.
     futex.fetch_add(1, Ordering::SeqCst);
     futex_wake(futex);
+}
+
+/// Server, after appending `ticket`: wakes one worker for it, and repeats wake-ups that were lost because of it.
+///
+/// A reactor that appended behind this ticket before its cell was filled has woken a worker that found the queue empty here and
+/// went back to sleep. `wake_one` wakes a sleeper and says whether there was one; it begins with the fence of
+/// [`Sleepers::take`].
+pub fn wake_for(ticket: Ticket, tail: &AtomicU64, wake_one: impl Fn() -> bool) {
+    wake_one();
+    // SeqCst: with the fence in `wake_one`, either the other reactor's ticket is seen here, or its worker sees this cell.
+    let behind = tail.load(Ordering::SeqCst).saturating_sub(ticket.0 + 1);
+    for _ in 0..behind {
+        if !wake_one() {
+            break;
+        }
+    }
+}
+
+/// Worker: waits until the server has handed back space in a lane, or a lane. `waits` tells the server that somebody does.
+pub fn wait_for_space(
+    waits: &AtomicU32,
+    futex: &AtomicU32,
+    timeout: Option<Duration>,
+    has_space: impl Fn() -> bool,
+) {
+    // SeqCst, all: Dekker with `space_freed`.
+    let seen = futex.load(Ordering::SeqCst);
+    waits.swap(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if !has_space() {
+        futex_wait(futex, seen, timeout);
+    }
+    waits.swap(0, Ordering::SeqCst);
+}
+
+/// Server: space was handed back; wakes the worker if it waits for that.
+pub fn space_freed(waits: &AtomicU32, futex: &AtomicU32) {
+    // SeqCst, both: Dekker with `wait_for_space`.
+    fence(Ordering::SeqCst);
+    if waits.load(Ordering::SeqCst) != 0 {
+        wake(futex);
+    }
 }
 
 /// Worker: sleeps until woken, unless `has_work` says at the last moment that there is no need to.

@@ -14,7 +14,7 @@ use crate::queue::Ring;
 use crate::region::{Access, Bytes, Map};
 use crate::scoreboard::{Command, Stage, WorkerBlock};
 use crate::slot::{self, Gen, Incarnation, SlotId, State, Word, WorkerId};
-use crate::sync::{Ordering, fence, futex_wait};
+use crate::sync::Ordering;
 use crate::wake::{self, Sleepers};
 
 /// Who this worker is.
@@ -237,15 +237,9 @@ impl WorkerSide {
 
     fn wait_for_space(&self, has_space: impl Fn(&Self) -> bool) {
         let board = self.board();
-        // SeqCst, all: Dekker with `PoolMemory::wake_worker_for_space`.
-        let seen = board.futex.load(Ordering::SeqCst);
-        board.waits_for_space.swap(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if !has_space(self) {
-            // Bounded only as a second line of defence: a response must not hang on one wake-up.
-            futex_wait(&board.futex, seen, Some(Duration::from_millis(100)));
-        }
-        board.waits_for_space.swap(0, Ordering::SeqCst);
+        // Bounded only as a second line of defence: a response must not hang on one wake-up.
+        let most = Some(Duration::from_millis(100));
+        wake::wait_for_space(&board.waits_for_space, &board.futex, most, || has_space(self));
     }
 
     fn ring(&self) -> Ring<'_> {
