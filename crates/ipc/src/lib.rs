@@ -15,6 +15,7 @@
 //! | [`scoreboard`] | figures about each worker |
 //! | [`control`] | messages over sockets: fork, forked, exited, … with descriptors |
 //! | [`logline`] | what a worker says on its output pipe: writer and reader |
+//! | [`fault`] | death at a chosen point, for tests |
 //! | [`server_side`], [`worker_side`] | the protocol put together, as each side uses it |
 //!
 //! Loom's atomics are larger than words, so what maps memory does not exist under `--cfg loom`; the models drive the functions
@@ -22,6 +23,8 @@
 
 pub mod body;
 pub mod control;
+#[cfg(not(loom))]
+pub mod fault;
 pub mod head;
 pub mod layout;
 pub mod logline;

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use crate::body::{Position, stretches, waiting};
+use crate::fault::{self, Point};
 use crate::head::{RequestReader, write_response};
 use crate::layout::{Ack, Ctl, Est, LANE_BYTES, LANES, Layout, MAX_REACTORS, MAX_WORKERS, Resp};
 use crate::queue::Ring;
@@ -155,6 +156,7 @@ impl WorkerSide {
                 continue;
             };
             if let Some((slot, generation)) = self.ring().pop() {
+                fault::point(Point::Pulled);
                 if let Some(exchange) = self.claim(slot, generation, lane) {
                     return Next::Exchange(exchange);
                 }
@@ -197,6 +199,7 @@ impl WorkerSide {
         if !slot::claim(&block.word, generation, self.me.incarnation, self.me.worker) {
             return None;
         }
+        fault::point(Point::Claimed);
         let word = Word::claimed(generation, self.me.incarnation, self.me.worker, State::Running);
         self.held[lane] = Some((slot, word));
         let start = self.written[lane].next_exchange();
@@ -390,6 +393,7 @@ impl WorkerSide {
         let Some(block) = self.ctl.slots.get(usize::from(exchange.slot.0)) else {
             return Err(Gone);
         };
+        fault::point(Point::Written);
         if !slot::publish(&block.word, exchange.word, to) {
             return Err(Gone);
         }
@@ -409,7 +413,9 @@ impl WorkerSide {
         ) else {
             return Err(Gone);
         };
+        fault::point(Point::Published);
         if wake::complete(done, 1 << (local % 64), &epoch.0, notified) {
+            fault::point(Point::Flagged);
             // EAGAIN (the counter is full) means that the reactor is being woken anyway.
             let _ = rustix::io::write(eventfd.as_fd(), &1_u64.to_ne_bytes());
         }
