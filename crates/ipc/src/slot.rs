@@ -166,3 +166,26 @@ pub fn is_held(word: &AtomicU64, mine: Word) -> bool {
     let now = Word(word.load(Ordering::Acquire));
     now.0 >> 8 == mine.0 >> 8 && now.state() != Some(State::Free)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_shows_every_state_and_no_other() {
+        let source = include_str!("slot.rs");
+        let picture = source.split("```").nth(1).expect("there is a picture");
+        let mut shown: Vec<_> = picture
+            .split(|c: char| !c.is_ascii_alphabetic())
+            .filter(|word| word.starts_with(char::is_uppercase))
+            .collect();
+        shown.sort_unstable();
+        shown.dedup();
+        let mut states: Vec<_> = (0..=u64::from(u8::MAX))
+            .filter_map(|number| Word(number).state())
+            .map(|state| format!("{state:?}"))
+            .collect();
+        states.sort_unstable();
+        assert_eq!(shown, states);
+    }
+}

@@ -1,6 +1,6 @@
 //! The protocol as a worker uses it. Runs in: worker.
 //!
-//! A worker runs one exchange at a time: [`WorkerSide::next`] claims it, the [`Exchange`] carries its response, [`Exchange::done`]
+//! A worker runs one exchange at a time: [`WorkerSide::next`] claims it, the [`Exchange`] carries its response, [`WorkerSide::done`]
 //! gives it back. Nothing here allocates after [`WorkerSide::open`].
 
 use std::io;
