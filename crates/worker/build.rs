@@ -34,8 +34,11 @@ fn main() -> Result<(), String> {
     for include in includes.split_whitespace() {
         build.flag(include);
     }
-    if has_field(&includes, "delayed_oom") {
+    if mentions(&includes, "zend_globals.h", "delayed_oom") {
         build.define("HEARTH_HAVE_DELAYED_OOM", None);
+    }
+    if mentions(&includes, "php_main.h", "php_child_init") {
+        build.define("HEARTH_HAVE_CHILD_INIT", None);
     }
     for source in SOURCES {
         build.file(Path::new("sapi").join(source));
@@ -64,14 +67,13 @@ fn library(version: &str) -> Result<String, String> {
     }
 }
 
-/// Some globals got new fields inside a minor version, so the headers are asked rather than the version.
-fn has_field(includes: &str, field: &str) -> bool {
+/// Some fields and functions came inside a minor version, so the headers are asked rather than the version.
+fn mentions(includes: &str, header: &str, word: &str) -> bool {
     includes
         .split_whitespace()
         .filter_map(|flag| flag.strip_prefix("-I"))
         .any(|folder| {
-            std::fs::read_to_string(Path::new(folder).join("zend_globals.h"))
-                .is_ok_and(|text| text.contains(field))
+            std::fs::read_to_string(Path::new(folder).join(header)).is_ok_and(|text| text.contains(word))
         })
 }
 

@@ -16,6 +16,7 @@
 #include <main/php_version.h>
 #if PHP_VERSION_ID >= 80300
 # include <Zend/zend_call_stack.h>
+# include <Zend/zend_max_execution_timer.h>
 #endif
 #include <ext/random/php_random.h>
 
@@ -26,8 +27,10 @@
 /* A forked process takes over: its own pid in the allocator and in the timers. */
 static inline void compat_child_init(void)
 {
-#if PHP_VERSION_ID >= 80300
+#if defined(HEARTH_HAVE_CHILD_INIT)
 	php_child_init();
+#elif PHP_VERSION_ID >= 80300
+	zend_max_execution_timer_init();
 #endif
 }
 
@@ -36,15 +39,20 @@ static inline void compat_set_stack(void *low, size_t size)
 {
 #if PHP_VERSION_ID >= 80300
 # ifdef ZEND_CHECK_STACK_LIMIT
+	zend_long allowed = EG(max_allowed_stack_size);
+
 	EG(call_stack).base = (char *) low + size;
 	EG(call_stack).max_size = size;
-	if (EG(max_allowed_stack_size) == ZEND_MAX_ALLOWED_STACK_SIZE_UNCHECKED) {
+	if (allowed == ZEND_MAX_ALLOWED_STACK_SIZE_UNCHECKED) {
 		EG(stack_base) = (void *) 0;
 		EG(stack_limit) = (void *) 0;
-	} else {
-		EG(stack_base) = EG(call_stack).base;
-		EG(stack_limit) = zend_call_stack_limit(EG(call_stack).base, size, EG(reserved_stack_size));
+		return;
 	}
+	if (allowed != ZEND_MAX_ALLOWED_STACK_SIZE_DETECT && (size_t) allowed < size) {
+		size = (size_t) allowed;
+	}
+	EG(stack_base) = EG(call_stack).base;
+	EG(stack_limit) = zend_call_stack_limit(EG(stack_base), size, EG(reserved_stack_size));
 # endif
 #endif
 }
