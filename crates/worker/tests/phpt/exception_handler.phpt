@@ -24,7 +24,7 @@ handled /throw
 
 Fatal error: Uncaught LogicException: again in %s:%d
 Stack trace:
-#0 [internal function]: {closure}(Object(Exception))
+#0 [internal function]: {closure%S}(Object(Exception))
 #1 {main}
   thrown in %s on line %d
 handled /b

@@ -9,7 +9,7 @@ require __DIR__ . '/worker.inc';
 $seen = [];
 serve(function () use (&$seen) {
     $seen[] = mt_rand();
-    $seen[] = lcg_value();
+    $seen[] = @lcg_value(); // deprecated since 8.4
     mt_srand(1);
     echo count(array_unique($seen)), "\n";
 });
