@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace Hearth\Tests\Demo;
 
 use App\Kernel;
+use PHPUnit\Framework\Attributes\BackupGlobals;
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Symfony\Component\HttpFoundation\File\UploadedFile;
 use Symfony\Component\HttpFoundation\Request;
@@ -15,6 +17,7 @@ use Symfony\Component\HttpFoundation\Response;
  *
  * @backupGlobals enabled
  */
+#[BackupGlobals(true)]
 final class PagesTest extends TestCase
 {
     private static ?Kernel $kernel = null;
@@ -31,6 +34,7 @@ final class PagesTest extends TestCase
     }
 
     /** @dataProvider pages */
+    #[DataProvider('pages')]
     public function testAPageAnswers(string $path, int $status, string $text): void
     {
         $response = $this->handle(Request::create($path));

@@ -6,12 +6,15 @@ namespace Hearth\Tests\Http;
 
 use Hearth\Http\RequestReader;
 use Nyholm\Psr7\Factory\Psr17Factory;
+use PHPUnit\Framework\Attributes\BackupGlobals;
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 use Psr\Http\Message\ServerRequestInterface;
 
 /**
  * @backupGlobals enabled
  */
+#[BackupGlobals(true)]
 final class RequestReaderTest extends TestCase
 {
     public function testHeadersComeFromTheCgiVariables(): void
@@ -41,6 +44,7 @@ final class RequestReaderTest extends TestCase
      *
      * @param array<string, string> $server
      */
+    #[DataProvider('uris')]
     public function testTheUriIsTheOneTheClientAskedFor(string $expected, array $server): void
     {
         self::assertSame($expected, (string) $this->read($server)->getUri());

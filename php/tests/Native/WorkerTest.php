@@ -7,11 +7,13 @@ namespace Hearth\Tests\Native;
 use Hearth\Native\Worker;
 use Hearth\Native\WorkerError;
 use Hearth\Tests\FakeHost;
+use PHPUnit\Framework\Attributes\BackupGlobals;
 use PHPUnit\Framework\TestCase;
 
 final class WorkerTest extends TestCase
 {
     /** @backupGlobals enabled */
+    #[BackupGlobals(true)]
     public function testOutsideOfAResidentPoolTheLoopSaysHowToStartOne(): void
     {
         self::assertFalse(Worker::isAvailable());
@@ -22,6 +24,7 @@ final class WorkerTest extends TestCase
     }
 
     /** @backupGlobals enabled */
+    #[BackupGlobals(true)]
     public function testTheFunctionsAloneAreNoResidentPool(): void
     {
         FakeHost::start();
@@ -32,6 +35,7 @@ final class WorkerTest extends TestCase
     }
 
     /** @backupGlobals enabled */
+    #[BackupGlobals(true)]
     public function testEachRequestIsHandledAndThenFollowedUpUntilTheHostEndsTheLoop(): void
     {
         FakeHost::start([], []);

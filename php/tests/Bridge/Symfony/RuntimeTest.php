@@ -9,6 +9,7 @@ use Hearth\Bridge\Symfony\Runner;
 use Hearth\Bridge\Symfony\Runtime;
 use Hearth\Tests\FakeHost;
 use Hearth\Tests\RequestEnded;
+use PHPUnit\Framework\Attributes\BackupGlobals;
 use PHPUnit\Framework\TestCase;
 use Symfony\Bundle\FrameworkBundle\Console\Application;
 use Symfony\Component\HttpFoundation\Response;
@@ -19,6 +20,7 @@ use Symfony\Component\Runtime\Runner\Symfony\HttpKernelRunner;
 /**
  * @backupGlobals enabled
  */
+#[BackupGlobals(true)]
 final class RuntimeTest extends TestCase
 {
     public function testInAResidentPoolAKernelStays(): void
@@ -75,7 +77,7 @@ final class RuntimeTest extends TestCase
     public function testAKernelLeftInTheMiddleOfARequestIsBootedAnew(): void
     {
         FakeHost::start(['REQUEST_URI' => '/one'], ['REQUEST_URI' => '/two']);
-        $kernel = $this->createMock(KernelInterface::class);
+        $kernel = $this->createStub(KernelInterface::class);
         $note = static fn (string $event) => static function () use ($event): void {
             FakeHost::$events[] = $event;
         };
