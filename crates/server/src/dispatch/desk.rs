@@ -25,7 +25,7 @@ const MAX_TRIES: u8 = 3;
 pub struct Desk {
     pub(super) reactor: ReactorId,
     pub(super) memory: Arc<PoolMemory>,
-    pub(super) workers: Arc<Workers>,
+    pub(super) workers: Workers,
     /// Free slots; its waiters are the queue.
     pub(super) free: Semaphore,
     pub(super) limits: Limits,
@@ -109,7 +109,6 @@ impl Desk {
     pub(super) fn new(
         reactor: ReactorId,
         memory: Arc<PoolMemory>,
-        workers: Arc<Workers>,
         limits: Limits,
         kills: mpsc::Sender<KillRequest>,
     ) -> Self {
@@ -125,7 +124,7 @@ impl Desk {
                 entries,
             }),
             memory,
-            workers,
+            workers: Workers::default(),
             limits,
             kills,
             busy: Notify::new(),

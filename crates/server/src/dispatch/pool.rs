@@ -45,7 +45,7 @@ pub enum KillRequest {
     },
 }
 
-/// The memory of each worker number's latest incarnation.
+/// The memory of each worker number's latest incarnation. Each desk has a copy, so that reactors do not meet at its lock.
 #[derive(Debug, Default)]
 pub(super) struct Workers(Mutex<Vec<Option<Incarnate>>>);
 
@@ -58,7 +58,7 @@ impl Workers {
         (*inc == incarnation).then(|| Arc::clone(memory))
     }
 
-    fn set(&self, worker: WorkerId, incarnation: Incarnation, memory: Arc<WorkerMemory>) {
+    pub(super) fn set(&self, worker: WorkerId, incarnation: Incarnation, memory: Arc<WorkerMemory>) {
         let mut workers = lock(&self.0);
         let index = usize::from(worker.0);
         if workers.len() <= index {
@@ -75,7 +75,6 @@ impl Workers {
 pub struct PoolShared {
     name: String,
     memory: Arc<PoolMemory>,
-    workers: Arc<Workers>,
     desks: Vec<Arc<Desk>>,
     buffering: Buffering,
     queue_length: usize,
@@ -117,7 +116,6 @@ impl PoolShared {
         debug_assert!(usize::from(pool.workers) <= MAX_WORKERS, "validated by config");
         let layout = Self::layout(pool, &config.limits, config.reactors);
         let memory = Arc::new(PoolMemory::create(layout)?);
-        let workers = Arc::new(Workers::default());
         let (kill, kills) = mpsc::channel(KILLS);
         let limits = Limits {
             queue_timeout: pool.queue_timeout,
@@ -128,7 +126,6 @@ impl PoolShared {
             let desk = Arc::new(Desk::new(
                 ReactorId(number),
                 Arc::clone(&memory),
-                Arc::clone(&workers),
                 limits,
                 kill.clone(),
             ));
@@ -140,7 +137,6 @@ impl PoolShared {
         let shared = Arc::new(Self {
             name: pool.name.clone(),
             memory,
-            workers,
             desks,
             buffering: Buffering::new(&config.limits, &config.spool_dir),
             queue_length: pool.queue_length,
@@ -171,22 +167,23 @@ impl PoolShared {
 
     /// Supervise, before the fork: a worker is about to start.
     pub fn worker_starts(&self, worker: WorkerId, incarnation: Incarnation, memory: Arc<WorkerMemory>) {
-        self.workers.set(worker, incarnation, memory);
+        for desk in &self.desks {
+            desk.workers.set(worker, incarnation, Arc::clone(&memory));
+        }
     }
 
     /// Supervise, when the pidfd fired and before that number is forked again: the reactors settle what the worker held. `why`
     /// goes into the log.
     pub fn worker_died(&self, worker: WorkerId, incarnation: Incarnation, why: &str) {
         self.memory.worker_gone(worker);
-        let memory = self.workers.get(worker, incarnation);
-        let death = Death {
-            worker,
-            incarnation,
-            memory,
-            why: why.into(),
-        };
+        let why: Arc<str> = why.into();
         for desk in &self.desks {
-            desk.tell_death(death.clone());
+            desk.tell_death(Death {
+                worker,
+                incarnation,
+                memory: desk.workers.get(worker, incarnation),
+                why: Arc::clone(&why),
+            });
         }
     }
 
