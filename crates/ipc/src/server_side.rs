@@ -150,7 +150,7 @@ impl PoolMemory {
         }
     }
 
-    /// Queues a filled slot and wakes a worker for it.
+    /// Queues a filled slot. Workers are woken by [`Self::wake_for_backlog`], once for a batch.
     pub fn enqueue(&self, slot: SlotId, generation: Gen) -> Result<Ticket, RingFull> {
         let ring = self.ring();
         // Room is kept for as many tickets as reactors may append at the same moment.
@@ -161,8 +161,17 @@ impl PoolMemory {
         self.clear_client_gone(slot);
         slot::enqueue(&self.slot(slot).word, generation);
         let ticket = ring.push(&self.tail, slot, generation);
-        wake::wake_for(ticket, &self.tail, || self.wake_one());
         Ok(ticket)
+    }
+
+    /// Wakes workers for the tickets that nobody has pulled. After [`Self::enqueue`], once for a batch: a worker that is awake
+    /// pulls several tickets and costs no wake-up. No more workers are woken than bring `busy` of `workers` to work, but
+    /// always one. True: tickets still wait while workers sleep; call again in a moment, in case those at work are slow.
+    pub fn wake_for_backlog(&self, workers: u32, busy: u32) -> bool {
+        let sleepers = Sleepers(&self.ctl.sleepers.0);
+        let at_work = workers.saturating_sub(sleepers.count());
+        let most = busy.saturating_sub(at_work).max(1);
+        wake::wake_for_backlog(self.ring(), &self.tail, most, || self.wake_one()) && sleepers.count() > 0
     }
 
     /// Wakes a sleeping worker, if there is one.

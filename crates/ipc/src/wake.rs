@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::queue::Ticket;
+use crate::queue::Ring;
 use crate::slot::WorkerId;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, futex_wait, futex_wake};
 
@@ -18,6 +18,15 @@ pub struct Sleepers<'a>(pub &'a [AtomicU64]);
 impl Sleepers<'_> {
     fn word(&self, worker: WorkerId) -> Option<(&AtomicU64, u64)> {
         Some((self.0.get(usize::from(worker.0) / 64)?, 1 << (worker.0 % 64)))
+    }
+
+    /// How many sleep, about now.
+    pub fn count(&self) -> u32 {
+        // Relaxed: a guess that decides how many to wake, not whether.
+        self.0
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed).count_ones())
+            .sum()
     }
 
     /// Worker: announces that it is about to sleep.
@@ -69,20 +78,21 @@ pub fn wake(futex: &AtomicU32) {
     futex_wake(futex);
 }
 
-/// Server, after appending `ticket`: wakes one worker for it, and repeats wake-ups that were lost because of it.
+/// Server, after appending tickets: wakes a worker for each ticket that nobody has pulled, up to `most`. True: there were more.
 ///
-/// A reactor that appended behind this ticket before its cell was filled has woken a worker that found the queue empty here and
-/// went back to sleep. `wake_one` wakes a sleeper and says whether there was one; it begins with the fence of
+/// Tickets of other reactors count: one that was drawn behind ours before our cell was filled has woken a worker that found the
+/// queue empty and went back to sleep. `wake_one` wakes a sleeper and says whether there was one; it begins with the fence of
 /// [`Sleepers::take`].
-pub fn wake_for(ticket: Ticket, tail: &AtomicU64, wake_one: impl Fn() -> bool) {
-    wake_one();
-    // SeqCst: with the fence in `wake_one`, either the other reactor's ticket is seen here, or its worker sees this cell.
-    let behind = tail.load(Ordering::SeqCst).saturating_sub(ticket.0 + 1);
-    for _ in 0..behind {
+pub fn wake_for_backlog(ring: Ring<'_>, tail: &AtomicU64, most: u32, wake_one: impl Fn() -> bool) -> bool {
+    // SeqCst: with the fence in `Sleepers::announce`, either a worker that goes to sleep sees our cells, or we see its bit.
+    fence(Ordering::SeqCst);
+    let backlog = ring.backlog(tail).unwrap_or(u64::MAX);
+    for _ in 0..backlog.min(u64::from(most)) {
         if !wake_one() {
-            break;
+            return false;
         }
     }
+    backlog > u64::from(most)
 }
 
 /// Worker: waits until the server has handed back space in a lane, or a lane. `waits` tells the server that somebody does.

@@ -145,6 +145,7 @@ impl WorkerSide {
     pub fn next(&mut self) -> Next {
         // Relaxed: for the status page only.
         self.board().stage.store(Stage::Idle as u32, Ordering::Relaxed);
+        let mut yielded = false;
         loop {
             if self.must_end() {
                 self.board().stage.store(Stage::Ending as u32, Ordering::Relaxed);
@@ -160,6 +161,12 @@ impl WorkerSide {
                 if let Some(exchange) = self.claim(slot, generation, lane) {
                     return Next::Exchange(exchange);
                 }
+                continue;
+            }
+            if !yielded {
+                // A reactor that waits for this core may be about to queue more: then nobody has to sleep or be woken.
+                yielded = true;
+                std::thread::yield_now();
                 continue;
             }
             let ring = self.ring();

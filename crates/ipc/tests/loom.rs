@@ -63,8 +63,8 @@ impl Pool {
 
     fn enqueue(&self, slot: u16) {
         slot::enqueue(&self.words[usize::from(slot)], GEN);
-        let ticket = self.ring().push(&self.tail, SlotId(slot), GEN);
-        wake::wake_for(ticket, &self.tail, || {
+        self.ring().push(&self.tail, SlotId(slot), GEN);
+        wake::wake_for_backlog(self.ring(), &self.tail, u32::MAX, || {
             let Some(worker) = Sleepers(&self.sleepers).take() else {
                 return false;
             };
@@ -108,7 +108,7 @@ fn a_worker_that_goes_to_sleep_does_not_miss_a_ticket() {
 }
 
 /// Each worker stays busy with what it gets, so each ticket needs one of its own. Worker 1 sleeps all the time, as a bit: it
-/// must have been woken in the end. Removed: the loop in `wake_for`.
+/// must have been woken in the end. Removed: the loop in `wake_for_backlog`.
 #[test]
 fn two_reactors_that_append_at_once_wake_two_workers() {
     bounded(3, || {

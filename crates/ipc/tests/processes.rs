@@ -257,6 +257,7 @@ impl Server {
         self.pool
             .fill(slot, &mut head, BodyKind::Empty, 0, std::iter::empty());
         let ticket = self.pool.enqueue(slot, generation).unwrap();
+        self.pool.wake_for_backlog(u32::MAX, u32::MAX);
         self.in_use.insert(
             slot,
             InUse {
@@ -354,6 +355,7 @@ impl Server {
                 Seen::Running(w, i) if (w, i) == (worker, inc) => {
                     exchange.generation = exchange.generation.next();
                     exchange.ticket = self.pool.enqueue(slot, exchange.generation).unwrap();
+                    self.pool.wake_for_backlog(u32::MAX, u32::MAX);
                     self.again += 1;
                 }
                 Seen::Streaming(w, i, _) if (w, i) == (worker, inc) => {
@@ -492,6 +494,7 @@ fn a_hostile_worker_does_no_harm_to_the_server() {
         let slots: Vec<_> = server.pool.slots_of(REACTOR).take(4).collect();
         for slot in slots {
             let ticket = server.pool.enqueue(slot, generation).unwrap_or(Ticket(0));
+            server.pool.wake_for_backlog(u32::MAX, u32::MAX);
             std::thread::yield_now();
             match server.pool.look(slot, generation) {
                 Seen::Streaming(worker, _, lane) | Seen::Done(worker, _, lane) => {

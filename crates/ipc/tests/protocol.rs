@@ -104,7 +104,9 @@ impl Pool {
         let mut head = RequestWriter::new(u64::from(generation), 0).finish();
         self.memory
             .fill(SlotId(slot), &mut head, BodyKind::Empty, 0, std::iter::empty());
-        self.memory.enqueue(SlotId(slot), Gen::new(generation)).unwrap()
+        let ticket = self.memory.enqueue(SlotId(slot), Gen::new(generation)).unwrap();
+        self.memory.wake_for_backlog(u32::MAX, u32::MAX);
+        ticket
     }
 
     fn look(&self, slot: u16, generation: u32) -> Seen {

@@ -19,6 +19,8 @@ use super::{DispatchError, RequestId};
 
 /// How often a request may run: the first time, and again after its worker died.
 const MAX_TRIES: u8 = 3;
+/// Requests queued in one turn of the reactor before workers are woken for them.
+const MAX_BATCH: u32 = 8;
 
 /// One reactor's side of a pool.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Desk {
     pub(super) free: Semaphore,
     pub(super) limits: Limits,
     pub(super) kills: mpsc::Sender<KillRequest>,
+    /// Told when requests wait although workers sleep, since enough are at work; the reactor looks again in a moment.
+    pub(super) left_behind: Notify,
     /// Told when a slot comes into use, for the sweep.
     pub(super) busy: Notify,
     slots: Mutex<Slots>,
@@ -37,12 +41,16 @@ pub struct Desk {
     deaths: Mutex<VecDeque<Death>>,
 }
 
-/// Deadlines of an exchange.
+/// Deadlines of an exchange, and how much is done at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) queue_timeout: Duration,
     /// Zero: none.
     pub(super) request_timeout: Duration,
+    /// Workers of the pool.
+    pub(super) workers: u32,
+    /// Processors: so many workers at work are enough as long as they are quick.
+    pub(super) cores: u32,
 }
 
 /// A worker is gone.
@@ -60,6 +68,8 @@ struct Slots {
     free: Vec<SlotId>,
     first: u16,
     entries: Vec<Entry>,
+    /// Requests queued since workers were last woken.
+    unannounced: u32,
 }
 
 /// Who waits for a slot's exchange.
@@ -122,11 +132,13 @@ impl Desk {
                 free: free.into_iter().rev().collect(),
                 first,
                 entries,
+                unannounced: 0,
             }),
             memory,
             workers: Workers::default(),
             limits,
             kills,
+            left_behind: Notify::new(),
             busy: Notify::new(),
             drain: Mutex::default(),
             deaths: Mutex::default(),
@@ -163,10 +175,32 @@ impl Desk {
     /// Queues a filled slot. False: the ring is full or damaged.
     pub(super) fn enqueue(&self, slot: SlotId) -> bool {
         let mut slots = lock(&self.slots);
-        let Some(entry) = slots.entry(slot) else {
-            return false;
-        };
-        entry.enqueue(&self.memory, slot)
+        let queued = slots
+            .entry(slot)
+            .is_some_and(|entry| entry.enqueue(&self.memory, slot));
+        slots.unannounced += 1;
+        let batch = slots.unannounced;
+        if batch == MAX_BATCH {
+            slots.unannounced = 0;
+        }
+        drop(slots);
+        match batch {
+            // The drain runs when the tasks that are ready now have had their turn.
+            1 => self.wake_drain(),
+            MAX_BATCH => self.announce(),
+            _ => {}
+        }
+        queued
+    }
+
+    /// Wakes workers for what was queued.
+    pub(super) fn announce(&self) {
+        if self
+            .memory
+            .wake_for_backlog(self.limits.workers, self.limits.cores)
+        {
+            self.left_behind.notify_one();
+        }
     }
 
     /// The response has been read to the end.
@@ -206,7 +240,7 @@ impl Desk {
         // Before looking, so that what comes in meanwhile wakes again.
         *lock(&self.drain) = Some(waker.clone());
         let mut slots = lock(&self.slots);
-        let mut freed = 0;
+        let (mut freed, mut deaths) = (0, 0);
         self.memory.take_done(self.reactor, |slot| {
             freed += usize::from(self.progress(&mut slots, slot));
         });
@@ -214,9 +248,15 @@ impl Desk {
             let Some(death) = lock(&self.deaths).pop_front() else {
                 break;
             };
+            deaths += 1;
             freed += self.bury(&mut slots, &death);
         }
+        // A death may have queued requests anew.
+        let announce = std::mem::take(&mut slots.unannounced) > 0 || deaths > 0;
         drop(slots);
+        if announce {
+            self.announce();
+        }
         if freed > 0 {
             self.free.add_permits(freed);
         }
@@ -370,7 +410,7 @@ impl Desk {
         self.kill(
             worker,
             incarnation,
-            entry.request,
+            Some(entry.request),
             "it ran longer than request_timeout",
         );
         if matches!(entry.owner, Owner::Lease(_)) && entry.failure.is_none() {
@@ -384,7 +424,7 @@ impl Desk {
         &self,
         worker: WorkerId,
         incarnation: Incarnation,
-        request: RequestId,
+        request: Option<RequestId>,
         reason: &'static str,
     ) {
         // A full channel means that supervise has much to do already; the sweep asks again.

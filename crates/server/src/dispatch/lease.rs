@@ -154,12 +154,8 @@ impl Lease {
             Seen::Running(_, inc) | Seen::Streaming(_, inc, _) | Seen::Done(_, inc, _) => Some(inc),
             Seen::Queued | Seen::Garbage => None,
         };
-        if let Some((Some(incarnation), request)) = self
-            .desk
-            .with(slot, |entry| (look(entry.generation), entry.request))
-        {
-            self.desk
-                .kill(worker, incarnation, request, "it broke the protocol");
+        if let Some(Some(incarnation)) = self.desk.with(slot, |entry| look(entry.generation)) {
+            self.desk.kill(worker, incarnation, None, "it broke the protocol");
         }
         DispatchError::BadResponse {
             worker: worker.0,

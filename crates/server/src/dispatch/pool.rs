@@ -27,14 +27,14 @@ const KILLS: usize = 256;
 /// Dispatch asks supervise to kill.
 #[derive(Clone, Debug)]
 pub enum KillRequest {
-    /// One worker, if it is still this incarnation and still runs this request.
+    /// One worker, if it is still this incarnation.
     One {
         /// Its number.
         worker: WorkerId,
         /// Its incarnation.
         incarnation: Incarnation,
-        /// What it ran.
-        request: RequestId,
+        /// Only while it runs this request; `None` in any case.
+        request: Option<RequestId>,
         /// For the log: "… was killed because …".
         reason: &'static str,
     },
@@ -120,6 +120,8 @@ impl PoolShared {
         let limits = Limits {
             queue_timeout: pool.queue_timeout,
             request_timeout: pool.request_timeout,
+            workers: u32::from(pool.workers),
+            cores: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         };
         let (mut desks, mut reactors, mut eventfds) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..layout.reactors {

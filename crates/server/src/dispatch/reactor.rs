@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
 
+/// How long a request may wait for a worker at work while others sleep.
+const PATIENCE: Duration = Duration::from_millis(1);
 /// How often deadlines are looked at while slots are in use.
 const SWEEP: Duration = Duration::from_millis(100);
 
@@ -62,10 +64,11 @@ impl Reactor {
             desk.poll_drain(cx.waker());
             Poll::<()>::Pending
         });
-        // Cancel-safe: all three only look at the desk.
+        // Cancel-safe: all only look at the desk.
         tokio::select! {
             () = drain => {}
             () = sweep(&desk) => {}
+            () = look_again(&desk) => {}
             () = stop.cancelled() => {}
         }
         Ok(())
@@ -79,6 +82,15 @@ impl Reactor {
 )]
 pub fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
+}
+
+/// Wakes more workers when those at work turn out to be slow.
+async fn look_again(desk: &Desk) {
+    loop {
+        desk.left_behind.notified().await;
+        tokio::time::sleep(PATIENCE).await;
+        desk.announce();
+    }
 }
 
 async fn sweep(desk: &Desk) {

@@ -453,16 +453,20 @@ impl Supervisor {
                 request,
                 reason,
             } => {
-                let elsewhere = self
-                    .figures(worker)
-                    .running
-                    .is_some_and(|running| running != request);
+                let running = self.figures(worker).running;
+                let elsewhere = request.is_some() && running.is_some() && running != request;
                 if let Some(victim) = self.workers.get_mut(&worker.0)
                     && victim.incarnation == incarnation
                     && !elsewhere
                     && victim.killed().is_none()
                 {
-                    warn!(worker = worker.0, incarnation = incarnation.0, %request, reason, "worker killed");
+                    warn!(
+                        worker = worker.0,
+                        incarnation = incarnation.0,
+                        request = request.map(tracing::field::display),
+                        reason,
+                        "worker killed"
+                    );
                     victim.kill(reason);
                 }
             }

@@ -248,6 +248,7 @@ impl Pool {
                 .fill(slot, &mut head, kind, len, std::iter::once(get.body));
         }
         self.memory.enqueue(slot, generation).unwrap();
+        self.memory.wake_for_backlog(u32::MAX, u32::MAX);
         Pending {
             slot,
             generation,
