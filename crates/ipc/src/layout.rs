@@ -28,7 +28,7 @@ pub const MAX_SLOTS: usize = MAX_REACTORS * MAX_SLOTS_PER_REACTOR;
 /// Cells of the ring: a power of two, at least twice the slots.
 pub const RING_CELLS: usize = MAX_SLOTS * 2;
 /// Responses of one worker that the server has not read to the end, at most.
-pub const LANES: usize = 16;
+pub const LANES: usize = 32;
 /// Bytes of one lane.
 pub const LANE_BYTES: usize = 64 * 1024;
 

@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub struct WorkerBlock {
     /// What the worker sleeps on; goes up with each wake-up.
     pub futex: AtomicU32,
-    /// 1 while the worker waits for space in a lane (or a lane).
+    /// How often the server must hand back space in a lane, or a lane, before it wakes the worker; 0: it does not wait for that.
     pub waits_for_space: AtomicU32,
     /// [`Command`], set by the server.
     pub command: AtomicU32,

@@ -95,16 +95,18 @@ pub fn wake_for_backlog(ring: Ring<'_>, tail: &AtomicU64, most: u32, wake_one: i
     backlog > u64::from(most)
 }
 
-/// Worker: waits until the server has handed back space in a lane, or a lane. `waits` tells the server that somebody does.
+/// Worker: waits until the server has handed back space `count` times. `waits` tells the server how often is still to come: one
+/// wake-up for a batch, where each alone would cost one.
 pub fn wait_for_space(
     waits: &AtomicU32,
     futex: &AtomicU32,
+    count: u32,
     timeout: Option<Duration>,
     has_space: impl Fn() -> bool,
 ) {
     // SeqCst, all: Dekker with `space_freed`.
     let seen = futex.load(Ordering::SeqCst);
-    waits.swap(1, Ordering::SeqCst);
+    waits.swap(count, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if !has_space() {
         futex_wait(futex, seen, timeout);
@@ -112,11 +114,13 @@ pub fn wait_for_space(
     waits.swap(0, Ordering::SeqCst);
 }
 
-/// Server: space was handed back; wakes the worker if it waits for that.
+/// Server: space was handed back; wakes the worker if that is what it waits for.
 pub fn space_freed(waits: &AtomicU32, futex: &AtomicU32) {
-    // SeqCst, both: Dekker with `wait_for_space`.
+    // SeqCst, all: Dekker with `wait_for_space`.
     fence(Ordering::SeqCst);
-    if waits.load(Ordering::SeqCst) != 0 {
+    if waits.load(Ordering::SeqCst) != 0
+        && waits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)) == Ok(1)
+    {
         wake(futex);
     }
 }

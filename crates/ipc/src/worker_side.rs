@@ -18,6 +18,10 @@ use crate::slot::{self, Gen, Incarnation, SlotId, State, Word, WorkerId};
 use crate::sync::Ordering;
 use crate::wake::{self, Sleepers};
 
+/// A worker that is so far ahead of the server that all lanes are in use goes on once so many are free again: its core is of
+/// more use to the server meanwhile.
+const LANE_BATCH: u32 = 16;
+
 /// Who this worker is.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
@@ -153,7 +157,7 @@ impl WorkerSide {
                 return Next::Drain;
             }
             let Some(lane) = self.free_lane() else {
-                self.wait_for_space(|side| side.free_lane().is_some() || side.must_end());
+                self.wait_for_space(LANE_BATCH, |side| side.free_lane().is_some() || side.must_end());
                 continue;
             };
             if let Some((slot, generation)) = self.ring().pop() {
@@ -245,11 +249,13 @@ impl WorkerSide {
         })
     }
 
-    fn wait_for_space(&self, has_space: impl Fn(&Self) -> bool) {
+    fn wait_for_space(&self, count: u32, has_space: impl Fn(&Self) -> bool) {
         let board = self.board();
         // Bounded only as a second line of defence: a response must not hang on one wake-up.
         let most = Some(Duration::from_millis(100));
-        wake::wait_for_space(&board.waits_for_space, &board.futex, most, || has_space(self));
+        wake::wait_for_space(&board.waits_for_space, &board.futex, count, most, || {
+            has_space(self)
+        });
     }
 
     fn ring(&self) -> Ring<'_> {
@@ -340,7 +346,9 @@ impl WorkerSide {
                     return Err(Gone);
                 }
                 let (full, lane) = (exchange.read, &*exchange);
-                self.wait_for_space(|side| side.read_position(lane) != full || side.client_gone(lane));
+                self.wait_for_space(1, |side| {
+                    side.read_position(lane) != full || side.client_gone(lane)
+                });
                 continue;
             }
             let (now, later) = bytes.split_at(count);

@@ -282,7 +282,7 @@ fn a_worker_that_waits_for_space_is_woken() {
                     let has_space =
                         || waiting(Position(shared.read.load(Ordering::Acquire)), written) == Some(0);
                     while !has_space() {
-                        wake::wait_for_space(&shared.waits, &shared.futex, None, has_space);
+                        wake::wait_for_space(&shared.waits, &shared.futex, 1, None, has_space);
                     }
                     // SAFETY: loom checks that no other thread accesses the cell meanwhile.
                     shared.lane.with_mut(|cell| unsafe { *cell = value });

@@ -51,6 +51,9 @@ async fn read_head(lease: &Lease, reading: &mut Reading) -> Result<(Head, Progre
     loop {
         let progress = lease.progress()?;
         lease.read(reading, LANE_BYTES, &mut bytes)?;
+        if progress == Progress::Running {
+            lease.made_room(reading);
+        }
         while let Some(len) = ResponseReader::expected_len(&bytes) {
             let len = len.map_err(|bad| lease.broken(reading.worker, bad.to_string()))?;
             let Some(head) = bytes.get(..len) else { break };

@@ -122,21 +122,22 @@ impl Lease {
             .unwrap_or(Ok(Progress::Dead))
     }
 
-    /// Appends up to `limit` bytes of the response to `out`.
+    /// Appends up to `limit` bytes of the response to `out`. If the worker is not done, [`Self::made_room`] follows.
     pub(super) fn read(
         &self,
         reading: &mut Reading,
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Result<usize, DispatchError> {
-        let count = reading
+        reading
             .memory
             .read(&mut reading.cursor, limit, out)
-            .map_err(|bad| self.broken(reading.worker, bad.to_string()))?;
-        if count > 0 {
-            self.desk.memory.wake_worker_for_space(reading.worker);
-        }
-        Ok(count)
+            .map_err(|bad| self.broken(reading.worker, bad.to_string()))
+    }
+
+    /// The worker may be waiting for the room that was just made in its lane.
+    pub(super) fn made_room(&self, reading: &Reading) {
+        self.desk.memory.wake_worker_for_space(reading.worker);
     }
 
     /// Bytes that wait in the lane.

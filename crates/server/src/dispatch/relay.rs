@@ -176,6 +176,7 @@ impl Pump {
                 Step::Forward => {
                     let mut bytes = Vec::new();
                     self.lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
+                    self.lease.made_room(&self.reading);
                     self.hand_on(bytes);
                 }
                 Step::Spill => self.spill().await?,
@@ -231,6 +232,7 @@ impl Pump {
     async fn spill(&mut self) -> Result<(), DispatchError> {
         let mut bytes = Vec::new();
         self.lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
+        self.lease.made_room(&self.reading);
         let spool = match &mut self.spool {
             Some(spool) => spool,
             None => self.spool.insert(Spool::create(&self.buffering.folder).await?),
