@@ -285,7 +285,7 @@ fn messages_arrive_with_their_descriptors() {
             request_area: 65536,
         },
         mode: Mode::Resident,
-        script: Some("/app/\"worker\".php".to_owned()),
+        script: Some("/app/\"worker\".script".to_owned()),
         dir: "/app".to_owned(),
         root: "/app/public".to_owned(),
         php_ini: None,
