@@ -168,9 +168,9 @@ impl PoolShared {
     }
 
     /// Supervise, before the fork: a worker is about to start.
-    pub fn worker_starts(&self, worker: WorkerId, incarnation: Incarnation, memory: Arc<WorkerMemory>) {
+    pub fn worker_starts(&self, worker: WorkerId, incarnation: Incarnation, memory: &Arc<WorkerMemory>) {
         for desk in &self.desks {
-            desk.workers.set(worker, incarnation, Arc::clone(&memory));
+            desk.workers.set(worker, incarnation, Arc::clone(memory));
         }
     }
 

@@ -253,7 +253,7 @@ impl Supervisor {
         if let Some(block) = self.pool.memory().worker(worker) {
             block.reset();
         }
-        self.pool.worker_starts(worker, incarnation, memory);
+        self.pool.worker_starts(worker, incarnation, &memory);
         let fork = Fork {
             worker: number,
             incarnation: incarnation.0,
