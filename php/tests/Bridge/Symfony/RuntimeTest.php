@@ -12,7 +12,10 @@ use Hearth\Tests\RequestEnded;
 use PHPUnit\Framework\Attributes\BackupGlobals;
 use PHPUnit\Framework\TestCase;
 use Symfony\Bundle\FrameworkBundle\Console\Application;
+use Symfony\Component\HttpFoundation\Request;
 use Symfony\Component\HttpFoundation\Response;
+use Symfony\Component\HttpFoundation\Session\Session;
+use Symfony\Component\HttpKernel\HttpKernelInterface;
 use Symfony\Component\HttpKernel\KernelInterface;
 use Symfony\Component\Runtime\Runner\Symfony\ConsoleApplicationRunner;
 use Symfony\Component\Runtime\Runner\Symfony\HttpKernelRunner;
@@ -72,6 +75,32 @@ final class RuntimeTest extends TestCase
         self::assertSame('blue', $kernel->requests[1]->server->get('APP_COLOUR'));
         self::assertSame('web=1&worker=1', $kernel->requests[1]->server->get('APP_RUNTIME_MODE'));
         self::assertFalse($kernel->requests[1]->headers->has('X-Boot'));
+    }
+
+    public function testARequestIsFreedOnceItIsComplete(): void
+    {
+        FakeHost::start(['REQUEST_URI' => '/one']);
+        $kernel = new class () implements HttpKernelInterface {
+            public ?\WeakReference $request = null;
+
+            public function handle(Request $request, int $type = self::MAIN_REQUEST, bool $catch = true): Response
+            {
+                $this->request = \WeakReference::create($request);
+                // As AbstractSessionListener::onKernelRequest() does.
+                $request->setSessionFactory(static fn (): Session => throw new \LogicException($request->getUri()));
+
+                return new Response();
+            }
+        };
+        gc_disable();
+
+        try {
+            $this->runtime()->getRunner($kernel)->run();
+
+            self::assertNull($kernel->request?->get());
+        } finally {
+            gc_enable();
+        }
     }
 
     public function testAKernelLeftInTheMiddleOfARequestIsBootedAnew(): void
