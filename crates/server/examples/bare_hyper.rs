@@ -1,4 +1,4 @@
-//! The floor of every comparison: hyper as the server uses it, one current_thread runtime a core, and no PHP.
+//! The floor of every comparison: hyper as the server uses it, one current-thread runtime a core, and no PHP.
 //!
 //! `bare_hyper ADDRESS [BODY [CONTENT-TYPE]]` answers every request with BODY. Called by `bench/run.py`; ended by a signal.
 
