@@ -16,4 +16,5 @@ mod basics;
 mod boot;
 mod crash;
 mod endings;
+mod frameworks;
 mod stop;

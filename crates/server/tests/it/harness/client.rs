@@ -51,9 +51,27 @@ impl Client {
         self.read()
     }
 
+    /// Gets `target` with the cookies that an earlier answer has set.
+    pub(crate) fn get_again(&mut self, target: &str, earlier: &Answer) -> io::Result<Answer> {
+        let cookies: Vec<&str> = earlier
+            .headers
+            .iter()
+            .filter(|(name, _)| name == "set-cookie")
+            .filter_map(|(_, value)| value.split(';').next())
+            .collect();
+        let line = format!("Cookie: {}\r\n", cookies.join("; "));
+        self.send_with("GET", target, &line, b"")?;
+        self.read()
+    }
+
     /// Sends a request.
     pub(crate) fn send(&mut self, method: &str, target: &str, body: &[u8]) -> io::Result<()> {
-        let mut bytes = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n").into_bytes();
+        self.send_with(method, target, "", body)
+    }
+
+    /// Sends a request with more header lines.
+    fn send_with(&mut self, method: &str, target: &str, lines: &str, body: &[u8]) -> io::Result<()> {
+        let mut bytes = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n{lines}").into_bytes();
         if method == "POST" || !body.is_empty() {
             bytes.extend(format!("Content-Length: {}\r\n", body.len()).bytes());
         }

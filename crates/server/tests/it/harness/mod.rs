@@ -4,5 +4,5 @@ mod client;
 mod log;
 mod server;
 
-pub(crate) use client::Client;
+pub(crate) use client::{Answer, Client};
 pub(crate) use server::{App, Server, in_each_mode, kill};

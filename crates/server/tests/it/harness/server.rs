@@ -21,28 +21,37 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     dir: PathBuf,
+    /// Variables for the environment of the server, and so of PHP.
+    environment: Vec<(String, String)>,
 }
 
 impl App {
     /// A folder below `apps/`.
     pub(crate) fn bundled(name: &str) -> Self {
-        Self {
-            dir: Path::new(env!("CARGO_MANIFEST_DIR"))
+        Self::at(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../../apps")
                 .join(name),
-        }
+        )
     }
 
     /// The tests' own application, see `app/respond.php`.
     pub(crate) fn of_tests() -> Self {
-        Self {
-            dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/app"),
-        }
+        Self::at(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/app"))
     }
 
     /// Any folder.
     pub(crate) fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self {
+            dir: dir.to_owned(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// The same with one more variable in its environment.
+    pub(crate) fn with_env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 }
 
@@ -129,6 +138,8 @@ impl Server {
             .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .arg(&app.dir);
         command.env("RUST_LOG", "hearth=debug").stdin(Stdio::null());
+        let environment = &app.environment;
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
