@@ -1,13 +1,14 @@
 # `make` lists the targets.
 
-CARGO      ?= cargo
-PHP        ?= php8.2
-PHP_CONFIG ?= php-config8.2
-TARGET     := $(or $(CARGO_TARGET_DIR),target)
-export PHP_CONFIG
+CARGO       ?= cargo
+# Another PHP is meant by PHP_VERSION alone: the lists of packages and the tests follow it.
+PHP_VERSION ?= 8.2
+PHP_CONFIG  ?= php-config$(PHP_VERSION)
+TARGET      := $(or $(CARGO_TARGET_DIR),target)
+export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check unit ipc it phpt php bench soak chaos
+.PHONY: help build demo test test-modern check unit ipc it phpt php bench soak chaos
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -19,9 +20,12 @@ demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
 	@dev/packages apps/symfony/packages.txt
 	@$(TARGET)/release/hearth serve apps/symfony --listen 127.0.0.1:8080
 
-test: packages-test check unit ipc it phpt php ## everything: lints, unit, ipc, integration, phpt, PHPUnit
+test: packages-test check unit ipc it phpt php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
 
-check: packages-test ## format, lints, layering, generated files
+test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
+	dev/modern $(TARGET)/modern make it phpt php
+
+check: packages-test packages-check ## format, lints, layering, generated files
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	phpcs -q --standard=php/phpcs.xml
@@ -57,9 +61,12 @@ soak: build ## a million requests each: does memory stay flat?
 chaos: build ## kill 200 workers under load: does each answer belong to its request?
 	python3 bench/chaos.py $(BENCH_FLAGS)
 
-.PHONY: packages-build packages-test
+.PHONY: packages-build packages-test packages-check
 packages-build:
 	@dev/packages dev/build.packages
 
 packages-test:
 	@dev/packages dev/build.packages dev/test.packages apps/symfony/packages.txt
+
+packages-check:
+	@dev/packages dev/check.packages
