@@ -100,11 +100,11 @@ fn put_headers(writer: &mut RequestWriter, source: &Source<'_>) {
     }
 }
 
-/// `a_b` could stand for `a-b` and deceive the application; `Proxy` would become `HTTP_PROXY`, which libraries take for a setting
-/// (httpoxy).
+/// `a_b` and, since PHP writes names so, `a.b` could stand for `a-b` and deceive the application; nginx drops both, as every name
+/// with more than letters, digits and hyphens. `Proxy` would become `HTTP_PROXY`, which libraries take for a setting (httpoxy).
 fn is_passed(name: &HeaderName) -> bool {
     let name = name.as_str();
-    name != "proxy" && !name.contains('_')
+    name != "proxy" && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 fn put_server(writer: &mut RequestWriter, source: &Source<'_>) {

@@ -41,6 +41,8 @@ fn variables_and_their_order_are_those_of_php_fpm() {
         .header("x-a", "1")
         .header("x-a", "2")
         .header("x_b", "3")
+        .header("x.c", "4")
+        .header("x~d", "5")
         .header("cookie", "a=1")
         .header("cookie", "b=2")
         .header("proxy", "evil")
