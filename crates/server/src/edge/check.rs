@@ -3,7 +3,7 @@
 //! Pure functions. hyper has refused before: broken request lines and header lines, conflicting lengths, transfer codings that do
 //! not end in `chunked`. Called by `http`. Runs in: server, on a reactor.
 
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderMap, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, TRANSFER_ENCODING};
 use http::{Method, Uri, Version, request};
 
 use super::reply::Refusal;
@@ -18,6 +18,7 @@ pub(super) fn head(head: &request::Parts) -> Result<(), Refusal> {
     }
     coding(&head.headers)?;
     expectation(&head.headers)?;
+    credentials(&head.headers)?;
     host(head)
 }
 
@@ -64,6 +65,14 @@ fn expectation(headers: &HeaderMap) -> Result<(), Refusal> {
             Err(Refusal::Expectation)
         }
         _ => Ok(()),
+    }
+}
+
+/// RFC 9110 §11.6.2: one value. Of two, what checks them and what uses them could take different ones; nginx refuses too.
+fn credentials(headers: &HeaderMap) -> Result<(), Refusal> {
+    match headers.get_all(AUTHORIZATION).iter().nth(1) {
+        Some(_) => Err(Refusal::BadRequest("more than one Authorization")),
+        None => Ok(()),
     }
 }
 
