@@ -283,7 +283,8 @@ pub(super) fn from_script(answer: Response, method: &Method) -> http::Response<C
     let mut response = http::Response::new(content);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    if !reason.is_empty()
+    // An empty one, too, where the status has no usual text: hyper would make one up.
+    if (!reason.is_empty() || status.canonical_reason().is_none())
         && let Ok(reason) = hyper::ext::ReasonPhrase::try_from(reason)
     {
         response.extensions_mut().insert(reason);

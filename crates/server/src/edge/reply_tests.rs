@@ -55,3 +55,12 @@ fn the_page_of_an_error_shows_the_id_alone() {
     assert!(text.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{text}");
     assert!(text.contains("00000abc") && !text.contains("worker"), "{text}");
 }
+
+#[test]
+fn a_status_without_a_usual_text_gets_none() {
+    let mut unusual = answer(&[]);
+    unusual.status = StatusCode::from_u16(499).unwrap();
+    let response = from_script(unusual, &Method::GET);
+    let reason = response.extensions().get::<hyper::ext::ReasonPhrase>().unwrap();
+    assert_eq!(reason.as_bytes(), b"");
+}
