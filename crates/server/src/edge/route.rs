@@ -1,8 +1,9 @@
 //! Which file or script answers a path? The rules of a usual nginx site in front of php-fpm.
 //!
 //! Classic: `try_files $uri $uri/ FRONT`, `*.php` with `PATH_INFO`, index files. Resident: an existing file is served, everything else
-//! goes to the application. Files whose name or folder starts with a dot (but `/.well-known/`) and PHP sources name no file, so
-//! they are never sent. Symbolic links are followed, as nginx does. Depends on the configuration, the path and [`Lookup`] alone.
+//! goes to the application. Files whose name or folder starts with a dot (but `/.well-known/`), PHP sources and what describes a
+//! project (`hearth.toml`, `composer.json`, …) name no file, so they are never sent; where the document root is the project folder
+//! itself, neither is anything below `vendor`, scripts included. Symbolic links are followed, as nginx does. Depends on the configuration, the path and [`Lookup`] alone.
 //! Called by `http`. Runs in: server, on a reactor.
 
 use std::borrow::Cow;
@@ -21,6 +22,16 @@ use crate::config::{Config, Mode};
 /// How long a path may be taken to name no file although one was put there meanwhile. Saves a system call for each request to a
 /// resident application (hello world: 1.3 of 11 µs).
 const MISS_TTL: Duration = Duration::from_secs(1);
+/// Files that describe a project, and may tell an attacker versions or passwords. A document root that is the project folder itself
+/// (`WordPress`, plain scripts) holds them. In any folder: plugins bring their own.
+const PRIVATE: [&[u8]; 6] = [
+    b"hearth.toml",
+    b"composer.json",
+    b"composer.lock",
+    b"symfony.lock",
+    b"auth.json",
+    b"php.ini",
+];
 /// Paths remembered to name no file.
 const MISSES: usize = 1024;
 
@@ -52,6 +63,8 @@ pub(super) struct Router {
     mode: Mode,
     root: PathBuf,
     front: Option<Front>,
+    /// `/vendor/` is Composer's, not the site's.
+    hides_vendor: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +98,8 @@ impl Router {
         };
         Self {
             mode: config.pool.mode,
+            // A public folder may well have a `vendor` of its own, with style sheets.
+            hides_vendor: root == config.dir,
             root,
             front,
         }
@@ -109,7 +124,7 @@ impl Router {
     }
 
     fn resident<'a>(&'a self, path: &'a [u8], files: &Lookup, now: Instant) -> Route<'a> {
-        let nameable = !path.ends_with(b"/") && !is_secret(path);
+        let nameable = !path.ends_with(b"/") && !is_secret(path) && !self.is_vendor(path);
         if nameable && files.find_remembering(path, now, || self.full(path)) == Found::File {
             return Route::File(self.full(path));
         }
@@ -132,7 +147,7 @@ impl Router {
     fn classic<'a>(&'a self, path: &'a [u8]) -> Result<Route<'a>, Refusal> {
         if let Some((script, info)) = split_script(path) {
             let full = self.full(script);
-            if is_hidden(script) || Lookup::find(&full) != Found::File {
+            if is_hidden(script) || self.is_vendor(script) || Lookup::find(&full) != Found::File {
                 return Err(Refusal::NotFound);
             }
             return Ok(Route::Script(Script {
@@ -141,7 +156,7 @@ impl Router {
                 info: Cow::Borrowed(info),
             }));
         }
-        if is_secret(path) {
+        if is_secret(path) || self.is_vendor(path) {
             return self.front(Refusal::NotFound);
         }
         let full = self.full(path);
@@ -176,6 +191,10 @@ impl Router {
             name: Cow::Borrowed(&front.name),
             info: Cow::Borrowed(b""),
         }))
+    }
+
+    fn is_vendor(&self, path: &[u8]) -> bool {
+        self.hides_vendor && (path == b"/vendor" || path.starts_with(b"/vendor/"))
     }
 
     fn full(&self, path: &[u8]) -> PathBuf {
@@ -327,7 +346,14 @@ fn split_script(path: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn is_secret(path: &[u8]) -> bool {
-    is_hidden(path) || is_source(path)
+    is_hidden(path) || is_source(path) || is_private(path)
+}
+
+/// One of [`PRIVATE`].
+fn is_private(path: &[u8]) -> bool {
+    path.rsplit(|&b| b == b'/')
+        .next()
+        .is_some_and(|name| PRIVATE.contains(&name))
 }
 
 /// A name or folder that starts with a dot, but `/.well-known/` (RFC 8615).

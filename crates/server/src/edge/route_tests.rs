@@ -80,3 +80,34 @@ fn sources_and_hidden_names_are_known() {
         assert!(!is_hidden(name.as_bytes()), "{name}");
     }
 }
+
+#[test]
+fn what_describes_a_project_is_known() {
+    for name in ["/hearth.toml", "/composer.json", "/a/composer.lock", "/auth.json"] {
+        assert!(is_secret(name.as_bytes()), "{name}");
+    }
+    for name in [
+        "/package.json",
+        "/composer.json/x",
+        "/my-composer.json",
+        "/composer",
+    ] {
+        assert!(!is_secret(name.as_bytes()), "{name}");
+    }
+}
+
+#[test]
+fn the_vendor_folder_of_a_project_is_no_part_of_its_site() {
+    let router = |hides_vendor| Router {
+        mode: Mode::Classic,
+        root: PathBuf::from("/srv"),
+        front: None,
+        hides_vendor,
+    };
+    for path in ["/vendor", "/vendor/", "/vendor/a/b.php"] {
+        assert!(router(true).is_vendor(path.as_bytes()), "{path}");
+        assert!(!router(false).is_vendor(path.as_bytes()), "{path}");
+    }
+    assert!(!router(true).is_vendor(b"/vendors/a"));
+    assert!(!router(true).is_vendor(b"/a/vendor/b"));
+}
