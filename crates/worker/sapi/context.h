@@ -36,6 +36,12 @@ typedef enum hearth_phase {
 	PHASE_DRAIN       /* hearth_handle_request() has returned false */
 } hearth_phase;
 
+/* What exit() in a handler ends, and an exception that it does not catch. */
+typedef enum hearth_exit_ends {
+	EXIT_ENDS_REQUEST = 0,
+	EXIT_ENDS_SCRIPT
+} hearth_exit_ends;
+
 /* What the coroutine is to do when the host switches to it anew. */
 typedef enum hearth_task {
 	TASK_NONE = 0,
@@ -106,7 +112,7 @@ void hearth_run_worker(void);
 /* Runs hearth.request as php-fpm does. */
 void hearth_run_classic(void);
 /* Waits for a request and has `fci` handle it; false once there are no more. */
-bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
+bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends);
 
 /* variables.c */
 void hearth_variables_startup(void);

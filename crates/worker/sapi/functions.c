@@ -13,6 +13,16 @@
 
 #include "functions_arginfo.h"
 
+/*
+ * Under FrankenPHP's name exit() in the handler ends the script: what runs there relies on that (a framework's kernel
+ * is left in the middle of a request). The worker is replaced by a fork.
+ */
+static hearth_exit_ends what_exit_ends(const zend_execute_data *call)
+{
+	return zend_string_equals_literal(call->func->common.function_name, "frankenphp_handle_request")
+		? EXIT_ENDS_SCRIPT : EXIT_ENDS_REQUEST;
+}
+
 ZEND_FUNCTION(hearth_handle_request)
 {
 	zend_fcall_info fci;
@@ -32,7 +42,7 @@ ZEND_FUNCTION(hearth_handle_request)
 		zend_throw_exception_ex(spl_ce_RuntimeException, 0, "%s() %s", get_active_function_name(), why);
 		RETURN_THROWS();
 	}
-	RETURN_BOOL(hearth_next_request(&fci, &fcc));
+	RETURN_BOOL(hearth_next_request(&fci, &fcc, what_exit_ends(execute_data)));
 }
 
 /* As sapi/fpm/fpm/fpm_main.c fastcgi_finish_request() (8.2). */

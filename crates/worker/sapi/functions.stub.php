@@ -9,7 +9,11 @@
  */
 function hearth_handle_request(callable $handler): bool {}
 
-/** @alias hearth_handle_request */
+/**
+ * As hearth_handle_request(), except that exit() and an uncaught exception in $handler end the script.
+ *
+ * @alias hearth_handle_request
+ */
 function frankenphp_handle_request(callable $handler): bool {}
 
 /** Completes the response; the script goes on. False if it was complete already. */

@@ -352,16 +352,12 @@ static bool request_end(void)
 	return !hearth.fatal;
 }
 
-/*
- * The request ends the script, as a fatal error does under php-fpm: php_request_shutdown() at the end of
- * hearth_run_worker() completes the response. All shutdown functions run then, in the order of registration.
- */
-static ZEND_COLD ZEND_NORETURN void abandon(void)
+/* The script's end runs all shutdown functions, in the order of registration. */
+static void join_shutdown_functions(void)
 {
 	HashTable *boot = hearth.boot_shutdown_functions;
 	HashTable *request = BG(user_shutdown_function_names);
 
-	hearth.fatal = true;
 	if (boot && request && boot != request) {
 		void *entry;
 
@@ -377,10 +373,42 @@ static ZEND_COLD ZEND_NORETURN void abandon(void)
 	} else if (boot) {
 		BG(user_shutdown_function_names) = boot;
 	}
+}
+
+/*
+ * The request ends the script, as a fatal error does under php-fpm: php_request_shutdown() at the end of
+ * hearth_run_worker() completes the response.
+ */
+static ZEND_COLD ZEND_NORETURN void abandon(void)
+{
+	hearth.fatal = true;
+	join_shutdown_functions();
 	zend_bailout();
 }
 
-static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+/*
+ * exit() or an uncaught exception ends the script, as a worker of FrankenPHP expects: its frames are left without
+ * `catch` and `finally`, and php_request_shutdown() completes the response as after a classic script.
+ */
+static void leave_script(void)
+{
+	zend_execute_data *frame = EG(current_execute_data);
+
+	if (!zend_is_unwind_exit(EG(exception))) {
+		EG(current_execute_data) = NULL;
+		end_exception();
+		EG(current_execute_data) = frame;
+	}
+	if (hearth.fatal) {
+		abandon();
+	}
+	join_shutdown_functions();
+	if (!EG(exception)) {
+		zend_throw_unwind_exit();
+	}
+}
+
+static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends)
 {
 	zend_execute_data *frame = EG(current_execute_data);
 	volatile bool bailed_out = false;
@@ -395,6 +423,11 @@ static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 	} zend_catch {
 		bailed_out = true;
 	} zend_end_try();
+	if (exit_ends == EXIT_ENDS_SCRIPT && !bailed_out && EG(exception)) {
+		EG(current_execute_data) = frame;
+		leave_script();
+		return;
+	}
 	if (bailed_out || !request_end()) {
 		abandon();
 	}
@@ -429,7 +462,7 @@ static void begin_drain(void)
 	SG(post_read) = 1;
 }
 
-bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
+bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends)
 {
 	if (hearth.phase == PHASE_DRAIN) {
 		if (++hearth.drain_calls >= MAX_DRAIN_CALLS && !EG(exception)) {
@@ -447,7 +480,7 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 		begin_drain();
 		return false;
 	}
-	serve(fci, fcc);
+	serve(fci, fcc, exit_ends);
 	return true;
 }
 

@@ -1,5 +1,5 @@
 --TEST--
-frankenphp_handle_request() is the same function
+frankenphp_handle_request() serves as hearth_handle_request() does
 --ARGS--
 --resident 
 --FILE--
