@@ -127,7 +127,8 @@ static bool parse_status(sapi_str text, int *status, sapi_str *reason)
 /*
  * The status and its reason, as sapi/fpm/fpm/fpm_main.c sapi_cgi_send_headers() (8.2) and the web server in
  * front of it make them: a status other than 200 comes from the status line if the script wrote one; else a
- * "Status:" header decides, if there is one.
+ * "Status:" header decides, if there is one; else 200 with a "Location:" is a redirection (RFC 3875 §6.2.4, and
+ * nginx takes it so).
  */
 static int response_status(sapi_headers_struct *headers, sapi_str *reason)
 {
@@ -135,6 +136,7 @@ static int response_status(sapi_headers_struct *headers, sapi_str *reason)
 	const char *line = headers->http_status_line;
 	zend_llist_position position;
 	sapi_header_struct *header;
+	bool location = false;
 
 	reason->bytes = "";
 	reason->len = 0;
@@ -152,10 +154,22 @@ static int response_status(sapi_headers_struct *headers, sapi_str *reason)
 			sapi_str value = trim(header->header + sizeof("Status"), header->header_len - sizeof("Status"));
 
 			(void) parse_status(value, &status, reason);
-			break;
+			return status;
 		}
+		location = location || header_is(header, ZEND_STRL("Location"));
 	}
-	return status;
+	return status == 200 && location ? 302 : status;
+}
+
+/* Lines that the web server in front of php-fpm keeps to itself. */
+static bool is_dropped(const sapi_header_struct *header, int status)
+{
+	if (header_is(header, ZEND_STRL("Content-Type"))) {
+		size_t name_len = sizeof("Content-Type");
+
+		return status == 304 || trim(header->header + name_len, header->header_len - name_len).len == 0;
+	}
+	return header_is(header, ZEND_STRL("Status")) || !memchr(header->header, ':', header->header_len);
 }
 
 int hearth_send_headers(sapi_headers_struct *headers)
@@ -174,8 +188,7 @@ int hearth_send_headers(sapi_headers_struct *headers)
 	lines = do_alloca((zend_llist_count(&headers->headers) + 1) * sizeof(sapi_str), use_heap);
 	for (header = zend_llist_get_first_ex(&headers->headers, &position); header;
 			header = zend_llist_get_next_ex(&headers->headers, &position)) {
-		if (header_is(header, ZEND_STRL("Status")) || !memchr(header->header, ':', header->header_len)
-				|| (status == 304 && header_is(header, ZEND_STRL("Content-Type")))) {
+		if (is_dropped(header, status)) {
 			continue;
 		}
 		lines[count].bytes = header->header;
