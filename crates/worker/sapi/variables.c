@@ -9,7 +9,10 @@
  */
 #include "context.h"
 
+#include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Room left in the environment's table for a request's parameters, so that the copy need not grow. */
 #define PARAM_ROOM 64
@@ -61,6 +64,20 @@ static void add_environment(zend_array *table, const char *entry)
 }
 
 /*
+ * php-fpm gives its workers the name and the folder of their user (sapi/fpm/fpm/fpm_env.c, 8.2). What the
+ * environment says wins here: a container may have chosen a HOME.
+ */
+static void add_user(void)
+{
+	const struct passwd *user = getpwuid(geteuid());
+
+	if (user) {
+		setenv("USER", user->pw_name, 0);
+		setenv("HOME", user->pw_dir, 0);
+	}
+}
+
+/*
  * Called while modules start: strings interned now stay for the life of the process.
  */
 void hearth_variables_startup(void)
@@ -73,6 +90,7 @@ void hearth_variables_startup(void)
 
 		zend_hash_add_ptr(&hearth.names, name, name);
 	}
+	add_user();
 	while (environ && environ[count]) {
 		count++;
 	}
