@@ -65,7 +65,10 @@ final class LoginController extends AbstractController
     public function logout(Request $request): Response
     {
         if ($request->hasPreviousSession()) {
-            $request->getSession()->invalidate();
+            $session = $request->getSession();
+            // One that was not started has no id, and would be left as it is.
+            $session->start();
+            $session->invalidate();
         }
 
         return $this->redirectToRoute('login', status: Response::HTTP_SEE_OTHER);
