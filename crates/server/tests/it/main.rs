@@ -17,4 +17,5 @@ mod boot;
 mod crash;
 mod endings;
 mod frameworks;
+mod parity;
 mod stop;

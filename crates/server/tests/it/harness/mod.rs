@@ -1,8 +1,13 @@
-//! What the tests need: a server ([`Server`]), a client ([`Client`]), the server's log ([`Log`]).
+//! What the tests need: a server ([`Server`]), clients ([`Client`], [`RawClient`]), the server's log, and nginx with php-fpm ([`Fpm`])
+//! to compare with.
 
 mod client;
+mod fpm;
 mod log;
+mod raw;
 mod server;
 
 pub(crate) use client::{Answer, Client};
+pub(crate) use fpm::Fpm;
+pub(crate) use raw::{Raw, RawClient};
 pub(crate) use server::{App, Server, in_each_mode, kill};

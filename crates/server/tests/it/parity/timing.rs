@@ -1,0 +1,88 @@
+//! When bytes leave, and what a script learns of its client: the same with each server.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::{Case, Peers};
+use crate::harness::RawClient;
+
+/// Longest time a script may take to notice.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs a test against each server, with files `gate` and `mark` that do not exist yet.
+fn with_each(name: &str, test: impl Fn(&str, SocketAddr, &Path, &Path)) {
+    let peers = Peers::start(name);
+    let servers = [
+        ("php-fpm", peers.fpm.address()),
+        ("classic", peers.classic.address()),
+        ("resident", peers.resident.address()),
+    ];
+    for (server, address) in servers {
+        let file = |what: &str| peers.dir.join(format!("{server}.{what}"));
+        test(server, address, &file("gate"), &file("mark"));
+    }
+}
+
+fn start(run: &str, address: SocketAddr, gate: &Path, mark: &Path) -> RawClient {
+    let case = Case::get(run, "/")
+        .line(&format!("X-Gate: {}", gate.display()))
+        .line(&format!("X-Mark: {}", mark.display()));
+    let mut client = RawClient::connect(address);
+    client.send(&case.bytes()).unwrap();
+    client
+}
+
+/// The text of a file that a script is about to write.
+fn wait_for(mark: &Path) -> String {
+    let until = Instant::now() + PATIENCE;
+    while !mark.exists() {
+        assert!(Instant::now() < until, "{} was never written", mark.display());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    fs::read_to_string(mark).unwrap()
+}
+
+#[test]
+fn flushed_output_arrives_while_the_script_runs() {
+    with_each("flush", |server, address, gate, mark| {
+        let mut client = start("wait/flush", address, gate, mark);
+        let head = client.head().unwrap();
+        assert_eq!(client.part(&head, 5).unwrap(), b"first", "{server}");
+        fs::write(gate, "").unwrap();
+        assert_eq!(client.part(&head, 7).unwrap(), b" second", "{server}");
+    });
+}
+
+#[test]
+fn a_finished_response_is_complete_while_the_script_goes_on() {
+    with_each("finish", |server, address, gate, mark| {
+        let answer = start("wait/finish", address, gate, mark).read("GET").unwrap();
+        assert_eq!(
+            (answer.text().as_str(), answer.whole),
+            ("complete", true),
+            "{server}"
+        );
+        assert!(!mark.exists());
+        fs::write(gate, "").unwrap();
+        assert_eq!(wait_for(mark), "went on 0", "{server}");
+    });
+}
+
+#[test]
+fn a_client_that_leaves_ends_the_script_or_not_as_it_wishes() {
+    with_each("leave", |server, address, gate, mark| {
+        for (run, said) in [
+            ("wait/leave", "ended by it, 1"),
+            ("wait/leave_ignored", "went on, 1"),
+        ] {
+            let mark = mark.with_extension(run.replace('/', "-"));
+            let mut client = start(run, address, gate, &mark);
+            let head = client.head().unwrap();
+            assert_eq!(&client.part(&head, 5).unwrap()[..5], b"first");
+            drop(client);
+            assert_eq!(wait_for(&mark), said, "{server}: {run}");
+        }
+    });
+}

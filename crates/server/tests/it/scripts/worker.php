@@ -1,0 +1,13 @@
+<?php
+
+// The worker script of the parity suite: each request runs the front controller.
+
+declare(strict_types=1);
+
+$handler = static function (): void {
+    require __DIR__ . '/public/index.php';
+};
+
+while (hearth_handle_request($handler)) {
+    // The next request.
+}
