@@ -13,6 +13,7 @@
 mod harness;
 
 mod basics;
+mod bodies;
 mod boot;
 mod crash;
 mod endings;

@@ -58,6 +58,12 @@ impl Log {
         self.wait_until(&format!("line {start:?}"), matching)
     }
 
+    /// The first line with `text` in it, waiting for it if need be.
+    pub(crate) fn wait_for_line_with(&self, text: &str) -> String {
+        let matching = |state: &State| state.lines.iter().find(|line| line.contains(text)).cloned();
+        self.wait_until(&format!("line with {text:?}"), matching)
+    }
+
     /// Events with this message so far.
     pub(crate) fn count(&self, message: &str) -> usize {
         let state = self.lock();

@@ -4,10 +4,12 @@
 mod client;
 mod fpm;
 mod log;
+mod process;
 mod raw;
 mod server;
 
 pub(crate) use client::{Answer, Client};
 pub(crate) use fpm::Fpm;
+pub(crate) use process::assert_constant_memory;
 pub(crate) use raw::{Raw, RawClient};
 pub(crate) use server::{App, Server, in_each_mode, kill};
