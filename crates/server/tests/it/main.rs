@@ -20,3 +20,4 @@ mod endings;
 mod frameworks;
 mod parity;
 mod stop;
+mod symfony;
