@@ -9,6 +9,7 @@ use std::process::Command;
 const SOURCES: &[&str] = &[
     "sapi.c",
     "request.c",
+    "classic.c",
     "variables.c",
     "filter.c",
     "user_ini.c",

@@ -109,10 +109,16 @@ int hearth_send_headers(sapi_headers_struct *headers);
 /* request.c */
 /* Runs hearth.script as a worker script, to its very end. */
 void hearth_run_worker(void);
-/* Runs hearth.request as php-fpm does. */
-void hearth_run_classic(void);
 /* Waits for a request and has `fci` handle it; false once there are no more. */
 bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends);
+
+/* Points PHP at the request, and away from it again. */
+void hearth_fill_request_info(void);
+void hearth_forget_request_info(void);
+
+/* classic.c */
+/* Runs hearth.request as php-fpm does. */
+void hearth_run_classic(void);
 
 /* variables.c */
 void hearth_variables_startup(void);

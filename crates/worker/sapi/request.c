@@ -1,6 +1,6 @@
 /*
- * What happens in a request: begin and end of a resident one, each one list in
- * one function, and the classic one, which is PHP's own.
+ * What happens in a resident request: its begin and its end, each one list in
+ * one function.
  *
  * A resident request leaves alone what belongs to the script: globals,
  * statics, objects, ini settings, handlers, the environment. It resets what
@@ -12,10 +12,7 @@
  */
 #include "context.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_list.h>
@@ -32,7 +29,7 @@
 
 /* {{{ Parts of both lists */
 
-static void fill_request_info(void)
+void hearth_fill_request_info(void)
 {
 	const sapi_request *request = hearth.request;
 	const sapi_str *script_name = hearth_param(ZEND_STRL("SCRIPT_NAME"));
@@ -56,7 +53,7 @@ static void fill_request_info(void)
 }
 
 /* The host's strings are valid until sapi_serve() returns: keep no pointer to them. */
-static void forget_request_info(void)
+void hearth_forget_request_info(void)
 {
 	SG(request_info).request_method = NULL;
 	SG(request_info).query_string = NULL;
@@ -273,7 +270,7 @@ static void request_begin(void)
 	/* Nor is there a line of code to blame. */
 	EG(current_execute_data) = NULL;
 
-	fill_request_info();
+	hearth_fill_request_info();
 	clear_last_error();
 	EG(exit_status) = 0;
 	PG(in_error_log) = 0;
@@ -342,7 +339,7 @@ static bool request_end(void)
 	zend_try {
 		sapi_deactivate();
 	} zend_end_try();
-	forget_request_info();
+	hearth_forget_request_info();
 	forget_ticks();
 	zend_set_memory_limit(PG(memory_limit));
 	BG(user_shutdown_function_names) = hearth.boot_shutdown_functions;
@@ -456,7 +453,7 @@ static void begin_drain(void)
 	hearth.phase = PHASE_DRAIN;
 	hearth.drain_calls = 0;
 	php_output_activate();
-	fill_request_info();
+	hearth_fill_request_info();
 	sapi_activate();
 	SG(request_info).no_headers = 1;
 	SG(post_read) = 1;
@@ -512,7 +509,7 @@ void hearth_run_worker(void)
 	hearth.phase = PHASE_BOOT;
 	hearth.register_argc_argv = PG(register_argc_argv);
 	PG(register_argc_argv) = 1;
-	fill_request_info();
+	hearth_fill_request_info();
 	SG(request_info).path_translated = script;
 	SG(request_info).argc = 1;
 	SG(request_info).argv = argv;
@@ -527,85 +524,11 @@ void hearth_run_worker(void)
 		zend_destroy_file_handle(&file);
 	}
 	php_request_shutdown(NULL);
-	forget_request_info();
+	hearth_forget_request_info();
 	PG(register_argc_argv) = hearth.register_argc_argv;
 	hearth.phase = PHASE_IDLE;
 	hearth.running = false;
 	hearth.script = NULL;
 	pefree(script, 1);
-}
-/* }}} */
-
-/* {{{ A classic request */
-
-static ZEND_COLD void refuse(int status, const char *body, size_t len)
-{
-	zend_try {
-		SG(sapi_headers).http_response_code = status;
-		php_output_write(body, len);
-	} zend_end_try();
-}
-
-static ZEND_COLD void log_unreadable(const char *script, const char *why)
-{
-	char *message;
-	size_t len = spprintf(&message, 0, "Unable to open primary script: %s (%s)", script, why);
-
-	hearth_log(LOG_ERR, message, len);
-	efree(message);
-}
-
-/*
- * Whether the script is there, with php-fpm's answers if not (sapi/fpm/fpm/fpm_main.c main(), 8.2). PHP opens the
- * file itself, and only if OPcache does not have it.
- */
-static bool check_script(const char *script)
-{
-	struct stat about;
-
-	if (stat(script, &about) != 0) {
-		if (errno != EACCES) {
-			hearth_log(LOG_ERR, ZEND_STRL("Primary script unknown"));
-			refuse(404, ZEND_STRL("File not found.\n"));
-			return false;
-		}
-	} else if (!S_ISREG(about.st_mode)) {
-		log_unreadable(script, "not a file");
-		refuse(404, ZEND_STRL("No input file specified.\n"));
-		return false;
-	} else if (access(script, R_OK) == 0) {
-		return true;
-	}
-	log_unreadable(script, strerror(errno));
-	refuse(403, ZEND_STRL("Access denied.\n"));
-	return false;
-}
-
-void hearth_run_classic(void)
-{
-	hearth.resident = false;
-	hearth.finished = false;
-	hearth.headers_sent = false;
-	hearth.fatal = false;
-	hearth.phase = PHASE_REQUEST;
-	hearth.script = NULL;
-	fill_request_info();
-	if (php_request_startup() == SUCCESS) {
-		compat_set_stack(hearth.php_stack, PHP_STACK_SIZE);
-		EG(exit_status) = 0;
-		if (check_script(hearth.request->script.bytes)) {
-			zend_file_handle file;
-
-			zend_stream_init_filename(&file, hearth.request->script.bytes);
-			file.primary_script = 1;
-			php_execute_script(&file);
-			zend_destroy_file_handle(&file);
-		}
-	}
-	hearth.exit_status = EG(exit_status);
-	php_request_shutdown(NULL);
-	forget_request_info();
-	compat_keep_signal_handlers();
-	hearth.phase = PHASE_IDLE;
 }
 /* }}} */

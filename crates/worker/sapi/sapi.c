@@ -1,7 +1,7 @@
 /*
  * The SAPI module: boot, the coroutine PHP runs on, and what PHP asks of its
  * SAPI (write, headers, body, log). What happens in a request is in
- * request.c; $_SERVER is in variables.c.
+ * request.c and classic.c; $_SERVER is in variables.c.
  *
  * Runs in: zygote | worker. Called by: php.rs.
  */
