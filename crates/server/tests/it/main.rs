@@ -16,6 +16,7 @@ mod basics;
 mod bodies;
 mod boot;
 mod crash;
+mod detect;
 mod endings;
 mod frameworks;
 mod parity;
