@@ -199,6 +199,8 @@ http {
             set $path_info $fastcgi_path_info;
             fastcgi_param PATH_INFO $path_info;
             include /etc/nginx/fastcgi.conf;
+            # As the client wrote it; newer versions of nginx pass their own idea of it.
+            fastcgi_param HTTP_HOST $http_host if_not_empty;
             fastcgi_pass unix:{folder}/fpm.sock;
         }
     }
