@@ -92,7 +92,12 @@ fn methods() -> Vec<Case> {
         Case::get("dump/all", "/")
             .version("HTTP/1.0")
             .host(None)
-            .permit(&["server.SERVER_NAME"]),
+            .permit(&[
+                "server.SERVER_NAME",
+                "server.HTTP_HOST",
+                "headers.Host",
+                "headers",
+            ]),
     );
     cases.push(Case::get("dump/all", "http://parity.test/abs/path?q=1"));
     cases.push(Case::get("dump/all", "http://parity.test"));
@@ -107,7 +112,7 @@ fn headers() -> Vec<Case> {
         get()
             .host(Some("PARITY.test"))
             .named("host in capitals")
-            .permit(&["server.SERVER_NAME"]),
+            .permit(&["server.SERVER_NAME", "server.HTTP_HOST", "headers.Host"]),
         get()
             .host(Some("[::1]:80"))
             .named("host of IPv6")
