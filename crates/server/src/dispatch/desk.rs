@@ -96,7 +96,7 @@ pub(super) struct Entry {
     /// Set when the worker that holds the exchange has died: what it published is still read from here.
     pub(super) dead: Option<(WorkerId, Arc<WorkerMemory>)>,
     pub(super) spool: Option<Arc<File>>,
-    /// `None` until it is queued.
+    /// `None`: no worker has it or can get it. It is not queued yet, was taken back, or its worker is dead.
     ticket: Option<Ticket>,
     tries: u8,
     idempotent: bool,
@@ -285,13 +285,11 @@ impl Desk {
         let Some(entry) = slots.entry(slot) else {
             return false;
         };
-        if entry.dead.is_none() && entry.ticket.is_some() {
+        if entry.is_out() {
             match self.memory.look(slot, entry.generation) {
                 // Freeing the slot hands the lane back, read or not.
                 Seen::Done(..) => {}
-                Seen::Queued if self.memory.cancel_queued(slot, entry.generation) => {
-                    entry.generation = entry.generation.next();
-                }
+                Seen::Queued if entry.take_back(&self.memory, slot) => {}
                 _ => {
                     entry.owner = Owner::Abandoned;
                     self.memory.client_gone(slot, entry.generation);
@@ -308,7 +306,9 @@ impl Desk {
         let mut freed = 0;
         let all: Vec<SlotId> = slots.in_use().collect();
         for slot in all {
-            let Some(entry) = slots.entry(slot) else { continue };
+            let Some(entry) = slots.entry(slot).filter(|entry| entry.is_out()) else {
+                continue;
+            };
             let held = match self.memory.look(slot, entry.generation) {
                 Seen::Running(w, inc) | Seen::Streaming(w, inc, _) | Seen::Done(w, inc, _) => {
                     (w, inc) == (death.worker, death.incarnation)
@@ -354,10 +354,12 @@ impl Desk {
                 if entry.enqueue(&self.memory, slot) {
                     return false;
                 }
+                entry.ticket = None;
                 entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
             }
             _ => {
                 warn!(request = %entry.request, worker = worker.0, why = &*death.why, "request lost with its worker");
+                entry.ticket = None;
                 entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
             }
         }
@@ -370,7 +372,7 @@ impl Desk {
         let mut slots = lock(&self.slots);
         let all: Vec<SlotId> = slots.in_use().collect();
         for &slot in &all {
-            if let Some(entry) = slots.entry(slot) {
+            if let Some(entry) = slots.entry(slot).filter(|entry| entry.is_out()) {
                 self.sweep_one(slot, entry, now);
             }
         }
@@ -381,8 +383,7 @@ impl Desk {
         let (worker, incarnation) = match self.memory.look(slot, entry.generation) {
             Seen::Queued => {
                 let waited = now.saturating_duration_since(entry.since);
-                if waited > self.limits.queue_timeout && self.memory.cancel_queued(slot, entry.generation) {
-                    entry.generation = entry.generation.next();
+                if waited > self.limits.queue_timeout && entry.take_back(&self.memory, slot) {
                     entry.failure = Some(DispatchError::QueueTimeout {
                         pool: String::new(),
                         waited,
@@ -403,7 +404,7 @@ impl Desk {
         };
         let since = *entry.running_since.get_or_insert(now);
         let limit = self.limits.request_timeout;
-        if limit.is_zero() || now.saturating_duration_since(since) <= limit || entry.dead.is_some() {
+        if limit.is_zero() || now.saturating_duration_since(since) <= limit {
             return;
         }
         // Asked again at each sweep until the worker is dead, in case the channel was full.
@@ -492,10 +493,25 @@ impl Entry {
         }
     }
 
+    /// Whether a worker may have it, or get it.
+    fn is_out(&self) -> bool {
+        self.ticket.is_some() && self.dead.is_none()
+    }
+
+    /// Takes it back from the queue. False: a worker was faster.
+    fn take_back(&mut self, memory: &PoolMemory, slot: SlotId) -> bool {
+        let mine = memory.cancel_queued(slot, self.generation);
+        if mine {
+            self.generation = self.generation.next();
+            self.ticket = None;
+        }
+        mine
+    }
+
     /// Its ticket went with a worker: a new generation makes the old ticket stale, a new ticket replaces it.
     fn requeue_lost(&mut self, memory: &PoolMemory, slot: SlotId) {
-        if memory.cancel_queued(slot, self.generation) {
-            self.generation = self.generation.next().next();
+        if self.take_back(memory, slot) {
+            self.generation = self.generation.next();
             if !self.enqueue(memory, slot) {
                 self.failure = Some(DispatchError::QueueFull { pool: String::new() });
                 self.wake();

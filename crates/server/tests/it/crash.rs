@@ -97,3 +97,15 @@ fn a_process_that_php_left_behind_is_reaped() {
             .wait("orphaned process reaped", |event| event["pid"] == pid);
     });
 }
+
+#[test]
+fn more_workers_may_die_than_there_are_slots() {
+    // 64 slots, the fewest possible.
+    in_each_mode(&["pool.web.workers=1", "reactors=1"], |server| {
+        for _ in 0..70 {
+            assert_eq!(server.post("/kill", b"").status, 502);
+            // A worker that has finished a request is replaced without delay.
+            assert_eq!(server.get("/after").status, 200);
+        }
+    });
+}

@@ -19,6 +19,7 @@ mod crash;
 mod detect;
 mod endings;
 mod frameworks;
+mod limits;
 mod parity;
 mod stop;
 mod symfony;

@@ -23,6 +23,8 @@ function respond(): void
         '/gate' => gate($_GET['open']),
         // As /gate the first time, tells it by the file; answers at once the second time.
         '/once' => once($_GET['mark']),
+        // Ends the process.
+        '/kill' => posix_kill(getmypid(), 9),
         // Prints on descriptor 2 and through error_log().
         '/log' => speak(),
         // Leaves a process behind.
