@@ -124,6 +124,10 @@ impl php::Exchange for Host {
             // After the end of the response output goes nowhere, as under php-fpm.
             return bytes.len();
         };
+        if !current.exchange.head_sent() {
+            // The script's last head was an interim one. `complete` sends a final one.
+            return bytes.len();
+        }
         current.unflushed = true;
         match side.write(&mut current.exchange, bytes) {
             Ok(()) => bytes.len(),

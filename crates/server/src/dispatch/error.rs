@@ -25,7 +25,8 @@ pub enum DispatchError {
         /// Number of the worker within its pool.
         worker: u16,
     },
-    /// The worker broke the protocol between server and worker; it was killed. 502.
+    /// The response makes no sense: the script set a status or header that is none, or the worker broke the protocol between
+    /// server and worker and was killed. 502.
     #[error("worker {worker} sent an invalid response: {reason}")]
     BadResponse {
         /// Number of the worker within its pool.

@@ -57,7 +57,7 @@ async fn read_head(lease: &Lease, reading: &mut Reading) -> Result<(Head, Progre
         while let Some(len) = ResponseReader::expected_len(&bytes) {
             let len = len.map_err(|bad| lease.broken(reading.worker, bad.to_string()))?;
             let Some(head) = bytes.get(..len) else { break };
-            let parsed = parse(head).map_err(|bad| lease.broken(reading.worker, bad.to_string()))?;
+            let parsed = parse(head).map_err(|bad| refuse(lease, reading, bad))?;
             if parsed.0.is_informational() {
                 bytes.drain(..len);
                 continue;
@@ -103,9 +103,25 @@ pub(super) async fn more(lease: &Lease, reading: &Reading) -> Result<(), Dispatc
     .await
 }
 
+/// What a script can say by `header()` is its own affair, and its worker may run another request by now; what it cannot say breaks
+/// the protocol.
+fn refuse(lease: &Lease, reading: &Reading, bad: BadHead) -> DispatchError {
+    match bad {
+        BadHead::Length => lease.broken(reading.worker, bad.to_string()),
+        BadHead::Status(_) | BadHead::Header => DispatchError::BadResponse {
+            worker: reading.worker.0,
+            reason: bad.to_string(),
+        },
+    }
+}
+
 fn parse(head: &[u8]) -> Result<(StatusCode, Bytes, HeaderMap), BadHead> {
     let reader = ResponseReader::new(head)?;
     let status = StatusCode::from_u16(reader.status()).map_err(|_| BadHead::Status(reader.status()))?;
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        // No other head follows it, and there is nothing to switch to.
+        return Err(BadHead::Status(reader.status()));
+    }
     let mut headers = HeaderMap::with_capacity(8);
     for header in reader.headers() {
         let (name, value) = header?;

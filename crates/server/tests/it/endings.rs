@@ -70,3 +70,23 @@ fn an_uncaught_exception_a_hundred_times_fails_no_neighbour() {
 fn the_memory_limit_a_hundred_times_fails_no_neighbour() {
     a_hundred_times("/memory", 500, "");
 }
+
+#[test]
+fn a_head_that_is_none_fails_its_request_and_nothing_else() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        for (target, status) in [
+            ("/head?status=200&header=X-A:b", 200),
+            ("/head?status=200&header=X-A:%01", 502),
+            ("/head?status=200&header=X%20A:b", 502),
+            ("/head?status=99&header=X-A:b", 502),
+            ("/head?status=1000&header=X-A:b", 502),
+            ("/head?status=101&header=X-A:b", 502),
+            ("/head?status=100&header=X-A:b", 500),
+            ("/head?status=103&header=X-A:b", 500),
+        ] {
+            assert_eq!(server.get(target).status, status, "{target}");
+        }
+        assert_eq!(server.get("/after").status, 200);
+        assert_eq!(server.log.count("worker killed"), 0);
+    });
+}

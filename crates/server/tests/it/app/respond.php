@@ -25,6 +25,8 @@ function respond(): void
         '/once' => once($_GET['mark']),
         // Ends the process.
         '/kill' => posix_kill(getmypid(), 9),
+        // Sets a status and a header.
+        '/head' => head((int) $_GET['status'], $_GET['header']),
         // Prints on descriptor 2 and through error_log().
         '/log' => speak(),
         // Leaves a process behind.
@@ -63,6 +65,13 @@ function once(string $mark): void
         gate($mark . '.never');
     }
     echo 'second try';
+}
+
+function head(int $status, string $header): void
+{
+    http_response_code($status);
+    header($header);
+    echo 'body';
 }
 
 function speak(): void
