@@ -12,6 +12,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::Sources;
 
+/// The table of PHP's own settings, whose names have dots too.
+pub(super) const INI: &str = "pool.web.ini";
 /// Tables of the file. Any other table is reported as a whole, not key by key.
 pub(super) const SECTIONS: [&str; 4] = ["limits", "log", "pool", "pool.web"];
 
@@ -216,7 +218,7 @@ impl File {
                 format!("{section}.{name}", name = name.get_ref())
             };
             match value.into_inner() {
-                DeValue::Table(inner) if SECTIONS.contains(&key.as_str()) => {
+                DeValue::Table(inner) if SECTIONS.contains(&key.as_str()) || key.starts_with(INI) => {
                     self.flatten(&key, inner, origin);
                 }
                 value => {

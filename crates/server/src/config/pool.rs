@@ -44,6 +44,8 @@ pub struct Pool {
     pub workers: u16,
     /// A php.ini, or a folder with one. Default: what PHP itself reads.
     pub php_ini: Option<PathBuf>,
+    /// PHP's own settings by name, stronger than any ini file; `ini_set()` may change them at run time. Default: none.
+    pub ini: Vec<(String, String)>,
     /// Requests that may wait for a worker. Default 1024, 0 refuses when none is free.
     pub queue_length: usize,
     /// How long a request may wait for a worker. Default 30 s.

@@ -44,6 +44,37 @@ impl Reader {
         }
     }
 
+    /// Every setting below `table`, whatever its name: the rest of its key, and its value as text.
+    pub(super) fn table(&mut self, table: &'static str) -> Vec<(String, String)> {
+        let below = |key: &str| Some(key.strip_prefix(table)?.strip_prefix('.')?.to_owned());
+        let keys: Vec<(String, String)> = self
+            .file
+            .settings
+            .keys()
+            .filter_map(|key| Some((key.clone(), below(key)?)))
+            .collect();
+        let mut all = Vec::new();
+        for (key, name) in keys {
+            let Some(setting) = self.file.settings.remove(&key) else {
+                continue;
+            };
+            match (setting.value, setting.typed) {
+                (Value::Text(text), _) | (_, Some(text)) => all.push((name, text)),
+                (Value::Integer(number), None) => all.push((name, number.to_string())),
+                (Value::Boolean(on), None) => all.push((name, u8::from(on).to_string())),
+                (value @ Value::Other(_), None) => {
+                    self.wrong(
+                        setting.origin,
+                        &key,
+                        &value,
+                        "expected a string, a number, true or false",
+                    );
+                }
+            }
+        }
+        all
+    }
+
     /// One of a few words.
     pub(super) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<(T, Origin)> {
         let (text, origin) = self.text(key)?;

@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::entry::{Entry, entry};
-use super::file::{Errors, File, Origin, Problem, Value};
+use super::file::{Errors, File, INI, Origin, Problem, Value};
 use super::reader::Reader;
 use super::{ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources};
 
@@ -147,6 +147,7 @@ fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
             "a php.ini, or a folder with one",
             Path::exists,
         ),
+        ini: reader.table(INI),
         queue_length: reader.number("pool.web.queue_length", 1024, 0..=1_000_000),
         queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), NONE..=HOUR),
         request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), NONE..=DAY),

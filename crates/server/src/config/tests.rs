@@ -504,6 +504,25 @@ fn the_ready_line_names_address_workers_mode_and_php() {
     );
 }
 
+#[test]
+fn phps_own_settings_may_have_any_name() {
+    let text = "[pool.web.ini]\nmemory_limit = \"256M\"\nopcache.jit = \"tracing\"\n\"opcache.jit_buffer_size\" = 1048576\n";
+    let project = Project::new(&[("index.php", ""), ("hearth.toml", text)]);
+    let mut ini = project.load(&["pool.web.ini.display_errors=0"]).config.pool.ini;
+    ini.sort();
+    let ini: Vec<(&str, &str)> = ini
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let expected = [
+        ("display_errors", "0"),
+        ("memory_limit", "256M"),
+        ("opcache.jit", "tracing"),
+        ("opcache.jit_buffer_size", "1048576"),
+    ];
+    assert_eq!(ini, expected);
+}
+
 const DOCUMENTED: &str = include_str!("../../../../docs/config.toml");
 
 #[test]

@@ -261,6 +261,7 @@ fn config(dir: &std::path::Path, mode: Mode) -> Config {
             isolation: Isolation::None,
             workers: 1,
             php_ini: None,
+            ini: Vec::new(),
             queue_length: 1,
             queue_timeout: Duration::from_secs(1),
             request_timeout: Duration::from_secs(1),

@@ -72,7 +72,7 @@ impl Recipe {
             dir: text(&config.dir),
             root: text(&config.root),
             php_ini: pool.php_ini.as_deref().map(text),
-            ini: String::new(),
+            ini: ini_lines(&pool.ini),
         };
         Self {
             binary: pool.worker_binary.clone(),
@@ -215,4 +215,13 @@ async fn watch(generation: u32, socket: Arc<Socket>, process: Arc<Process>, even
 async fn tell(events: &mpsc::Sender<Event>, event: Event) {
     // The supervisor is gone only when the server has stopped.
     let _ = events.send(event).await;
+}
+
+/// PHP's settings as the lines of an ini file. A quoted value keeps its `;` and `=`; PHP knows `\"` in it.
+fn ini_lines(settings: &[(String, String)]) -> String {
+    let line = |(name, value): &(String, String)| {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("{name}=\"{value}\"\n")
+    };
+    settings.iter().map(line).collect()
 }

@@ -37,6 +37,18 @@ fn a_path_without_a_file_reaches_the_application() {
 }
 
 #[test]
+fn phps_own_settings_are_stronger_than_its_ini_files() {
+    let settings = [
+        "pool.web.ini.opcache.jit=tracing",
+        "pool.web.ini.user_agent='; \"quoted\" = \\\\'",
+    ];
+    in_each_mode(&settings, |server| {
+        assert_eq!(server.get("/ini?name=opcache.jit").text(), "tracing");
+        assert_eq!(server.get("/ini?name=user_agent").text(), "; \"quoted\" = \\\\");
+    });
+}
+
+#[test]
 fn a_connection_is_kept_for_many_requests() {
     in_each_mode(&[], |server| {
         let mut client = server.connect();
