@@ -3,18 +3,18 @@
 //! Request (server → worker): a fixed part of [`REQUEST_FIXED`] bytes, then the CGI variables. Names and values are followed by
 //! a NUL, so that C can use them where they lie.
 //! ```text
-//! 0 len:u32  4 params:u32  8 id:u64  16 body_len:u64  24 body_kind:u32  28 –  32 known:[u16; 16]  64 params…
+//! 0 len:u32  4 params:u32  8 id:u64  16 body_len:u64  24 body_kind:u32  28 –  32 known:[u32; 16]  96 params…
 //! param: name_len:u32 value_len:u32 name 0 value 0
 //! ```
 //! Response (worker → server), before the body in the lane:
 //! ```text
 //! 0 len:u32  4 status:u16  6 reason_len:u16  8 lines:u32  12 reason  then per line: len:u32 bytes
 //! ```
-//! All numbers are little-endian. `known[k]` is the offset of that variable's entry divided by 4 (entries are padded to 4
-//! bytes), 0 when absent. The request's writer is trusted by its reader; the response's is not.
+//! All numbers are little-endian. `known[k]` is the offset of that variable's entry, 0 when absent; entries are padded to 4
+//! bytes. The request's writer is trusted by its reader; the response's is not.
 
 /// Bytes before the first variable of a request.
-pub const REQUEST_FIXED: usize = 64;
+pub const REQUEST_FIXED: usize = 96;
 /// Bytes before the reason of a response.
 pub const RESPONSE_FIXED: usize = 12;
 /// Bytes a response's head may have.
@@ -97,9 +97,9 @@ impl RequestWriter {
 
     /// Says that the next variable is `known`.
     pub fn mark(&mut self, known: Known) {
-        // An entry beyond 256 KiB cannot be marked; no head is that long (`limits.header_bytes`, checked again at the slot).
-        let index = u16::try_from(self.bytes.len() / 4).unwrap_or(0);
-        put(&mut self.bytes, 32 + 2 * known as usize, &index.to_le_bytes());
+        // The length of a head is 32 bits, too; a longer one fits into no slot.
+        let at = u32::try_from(self.bytes.len()).unwrap_or(0);
+        put(&mut self.bytes, 32 + 4 * known as usize, &at.to_le_bytes());
     }
 
     /// The head; its body is set later by [`set_body`].
@@ -233,11 +233,11 @@ impl<'a> RequestReader<'a> {
 
     /// As [`Self::known`]; includes the NUL behind it.
     pub fn known_with_nul(&self, known: Known) -> Option<&'a [u8]> {
-        let at = u16_at(self.bytes, 32 + 2 * known as usize)?;
+        let at = u32_at(self.bytes, 32 + 4 * known as usize)?;
         if at == 0 {
             return None;
         }
-        Some(param_at(self.bytes, usize::from(at) * 4)?.0.value)
+        Some(param_at(self.bytes, at as usize)?.0.value)
     }
 }
 

@@ -112,6 +112,16 @@ fn read_all_of_response(head: &[u8]) {
     }
 }
 
+#[test]
+fn a_variable_behind_large_headers_is_found_by_name() {
+    let mut writer = RequestWriter::new(1, 0);
+    writer.header(b"x-large", &vec![b'a'; 1024 * 1024]);
+    writer.known(Known::Script, b"SCRIPT_FILENAME", b"/index.php");
+    let head = writer.finish();
+    let reader = RequestReader::new(&head).unwrap();
+    assert_eq!(reader.known(Known::Script), Some(&b"/index.php"[..]));
+}
+
 proptest! {
     #[test]
     fn a_request_is_read_as_it_was_written(
