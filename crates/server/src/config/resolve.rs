@@ -13,6 +13,16 @@ use super::file::{Errors, File, INI, Origin, Problem, Value};
 use super::reader::Reader;
 use super::{ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources};
 
+/// Largest `limits.header_bytes`.
+const HEADER_BYTES: ByteSize = ByteSize::mib(1);
+/// Largest `limits.body_memory`: a body in memory has its place in a request area, beside the head.
+const BODY_MEMORY: ByteSize = ByteSize::mib(8);
+// What `dispatch` reserves for a head of twice its size as received, and the body.
+const _: () = assert!(
+    2 * HEADER_BYTES.0 + 16 * 1024 + BODY_MEMORY.0 <= ipc::layout::MAX_REQUEST_AREA as u64,
+    "every setting that is accepted can be served"
+);
+
 const NONE: Duration = Duration::ZERO;
 const MILLI: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -85,14 +95,14 @@ fn limits(reader: &mut Reader) -> Limits {
     let gib = ByteSize::gib;
     Limits {
         // hyper refuses a buffer below 8 KiB.
-        header_bytes: reader.size(
-            "limits.header_bytes",
-            default.header_bytes,
-            kib(8)..=ByteSize::mib(16),
-        ),
+        header_bytes: reader.size("limits.header_bytes", default.header_bytes, kib(8)..=HEADER_BYTES),
         header_count: reader.number("limits.header_count", default.header_count, 1..=10_000),
         body_bytes: reader.size("limits.body_bytes", default.body_bytes, ByteSize(0)..=gib(1024)),
-        body_memory: reader.size("limits.body_memory", default.body_memory, ByteSize(0)..=gib(1)),
+        body_memory: reader.size(
+            "limits.body_memory",
+            default.body_memory,
+            ByteSize(0)..=BODY_MEMORY,
+        ),
         header_timeout: reader.duration("limits.header_timeout", default.header_timeout, MILLI..=HOUR),
         body_timeout: reader.duration("limits.body_timeout", default.body_timeout, MILLI..=HOUR),
         body_min_rate: reader.number("limits.body_min_rate", default.body_min_rate, 0..=1_000_000_000),
