@@ -3,6 +3,7 @@
 //! Called by `http`. Runs in: server, on a reactor.
 
 use std::fmt;
+use std::io;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -54,6 +55,8 @@ pub(super) enum Refusal {
     Range(u64),
     /// The client ended the connection in its request.
     ClientGone,
+    /// A static file is there and cannot be read.
+    File(io::Error),
     /// The worker could not be asked, or did not answer.
     Dispatch(DispatchError),
 }
@@ -127,6 +130,7 @@ impl Refusal {
             Self::Precondition => (StatusCode::PRECONDITION_FAILED, Ending::Refused),
             Self::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, Ending::Refused),
             Self::ClientGone => (StatusCode::BAD_REQUEST, Ending::ClientGone),
+            Self::File(_) => (StatusCode::INTERNAL_SERVER_ERROR, Ending::Internal),
             Self::Dispatch(error) => dispatch_outcome(error),
         }
     }
@@ -134,7 +138,7 @@ impl Refusal {
     /// True when the request may not have been read to its end, so that nothing can follow it on its connection.
     pub(super) fn closes(&self) -> bool {
         match self {
-            Self::NotFound | Self::Precondition | Self::Range(_) | Self::Dispatch(_) => false,
+            Self::NotFound | Self::Precondition | Self::Range(_) | Self::File(_) | Self::Dispatch(_) => false,
             Self::BadRequest(_)
             | Self::Method(_)
             | Self::HeadTimeout
@@ -168,6 +172,10 @@ pub(super) fn report(id: RequestId, refusal: &Refusal) {
     match refusal {
         Refusal::Dispatch(e @ (DispatchError::Spool(_) | DispatchError::BadResponse { .. })) => {
             error!(%id, error = %e, "request failed");
+        }
+        Refusal::File(e) => error!(%id, error = %e, "static file not read"),
+        Refusal::Dispatch(e @ DispatchError::HeadTooLarge { .. }) => {
+            debug!(%id, reason = %e, "request refused");
         }
         Refusal::Dispatch(e) => warn!(%id, error = %e, "request failed"),
         Refusal::BadRequest(reason) => debug!(%id, reason, "request refused"),

@@ -16,7 +16,6 @@ use super::file_body::{self, FileBody, Piece};
 use super::range::{self, Verdict, Version, Wanted};
 use super::reply::{self, Refusal};
 use super::reply_body::Content;
-use crate::dispatch::DispatchError;
 
 /// Between the parts of a response with several ranges. It need not be secret: the lengths are known.
 const BOUNDARY: &str = "hearth-part-5b1f0c9e4d7a";
@@ -105,7 +104,7 @@ fn open(path: &Path) -> io::Result<Opened> {
 fn refusal(error: io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Refusal::NotFound,
-        _ => Refusal::Dispatch(DispatchError::Spool(error)),
+        _ => Refusal::File(error),
     }
 }
 
