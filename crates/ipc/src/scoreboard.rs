@@ -50,7 +50,7 @@ pub enum Stage {
     Idle = 1,
     /// Runs one.
     Running = 2,
-    /// Ends.
+    /// Was told to end, and does.
     Ending = 3,
 }
 
@@ -77,5 +77,31 @@ impl WorkerBlock {
         self.request.store(0, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
         self.requests.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_in_the_architecture_shows_every_stage_and_no_other() {
+        let page = include_str!("../../../ARCHITECTURE.md");
+        let (_, rest) = page
+            .split_once("Worker (`ipc::scoreboard::Stage`)")
+            .expect("there is a section");
+        let picture = rest.split("```").nth(1).expect("there is a picture");
+        let mut shown: Vec<_> = picture
+            .split(|c: char| !c.is_ascii_alphabetic())
+            .filter(|word| word.starts_with(char::is_uppercase))
+            .collect();
+        shown.sort_unstable();
+        shown.dedup();
+        let mut stages: Vec<_> = (0..=u32::from(u8::MAX))
+            .filter_map(Stage::from_number)
+            .map(|stage| format!("{stage:?}"))
+            .collect();
+        stages.sort_unstable();
+        assert_eq!(shown, stages);
     }
 }

@@ -172,9 +172,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_picture_shows_every_state_and_no_other() {
-        let source = include_str!("slot.rs");
-        let picture = source.split("```").nth(1).expect("there is a picture");
+    fn the_pictures_show_every_state_and_no_other() {
+        let page = include_str!("../../../ARCHITECTURE.md");
+        let (_, section) = page
+            .split_once("Slot (`ipc::slot::State`)")
+            .expect("there is a section");
+        for text in [include_str!("slot.rs"), section] {
+            check_picture(text.split("```").nth(1).expect("there is a picture"));
+        }
+    }
+
+    fn check_picture(picture: &str) {
         let mut shown: Vec<_> = picture
             .split(|c: char| !c.is_ascii_alphabetic())
             .filter(|word| word.starts_with(char::is_uppercase))
