@@ -17,7 +17,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{Layout, MAX_REACTORS};
-use crate::scoreboard::Command;
 use crate::slot::{Incarnation, WorkerId};
 
 /// Descriptor number on which the zygote finds its socket to the server: its standard input, because a program can be started
@@ -171,17 +170,6 @@ pub mod exit {
     pub const SCRIPT_ENDED: i32 = 10;
     /// The server's control socket broke, or a message made no sense.
     pub const PROTOCOL: i32 = 11;
-}
-
-impl Command {
-    /// From its number; an unknown one means [`Command::Drain`].
-    pub const fn from_number(n: u32) -> Self {
-        if n == Self::Run as u32 {
-            Self::Run
-        } else {
-            Self::Drain
-        }
-    }
 }
 
 /// Sends one message.

@@ -2,8 +2,8 @@
 //!
 //! Each memfd is sealed against shrinking and growing before a worker sees it: a worker's `ftruncate` would otherwise let the
 //! server die of SIGBUS. What workers may only read is sealed with `F_SEAL_FUTURE_WRITE` after the server mapped it writable.
-//! Mappings are `MADV_DONTFORK`-free on purpose in the zygote (its children need them); a worker excludes its mappings from its
-//! own children with [`Bytes::keep_from_children`].
+//! The zygote maps nothing, it only passes descriptors on; a worker keeps its mappings from its own children with
+//! [`Bytes::keep_from_children`]. Runs in: server | worker.
 
 use std::ffi::c_void;
 use std::io;

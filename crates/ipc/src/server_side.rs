@@ -337,7 +337,7 @@ impl PoolMemory {
     /// Tells a worker what to do and wakes it to see it.
     pub fn command(&self, worker: WorkerId, command: Command) {
         if let Some(block) = self.worker(worker) {
-            // Release: pairs with the worker's Acquire.
+            // Release: pairs with the Acquire of `WorkerSide::must_end`.
             block.command.store(command as u32, Ordering::Release);
             wake::wake(&block.futex);
         }

@@ -184,8 +184,9 @@ impl WorkerSide {
         }
     }
 
+    /// Whether the server wants this worker to end; a number that is no command means that, too.
     fn must_end(&self) -> bool {
-        // Acquire: pairs with the server's Release.
+        // Acquire: pairs with the Release of `PoolMemory::command`.
         self.board().command.load(Ordering::Acquire) != Command::Run as u32
     }
 
@@ -398,7 +399,7 @@ impl WorkerSide {
         self.publish(exchange, State::Done)
     }
 
-    /// Counts the request and makes the worker idle. After PHP has finished it, which may be later than [`Self::done`].
+    /// Counts the request. After PHP has finished it, which may be later than [`Self::done`].
     pub fn finished(&self) {
         // Relaxed: figures.
         self.board().requests.fetch_add(1, Ordering::Relaxed);
