@@ -1,6 +1,6 @@
 //! Gets a request to a worker and its response back.
 //!
-//! Runs in: server, on a reactor. Called by `edge` (and later by jobs and FastCGI) and, for the fate of workers, by `supervise`;
+//! Runs in: server, on a reactor. Called by `edge` and, for the fate of workers, by `supervise`;
 //! knows nothing of HTTP connections. The wire format and the shared memory are in the `ipc` crate.
 //!
 //! | module | what |

@@ -65,6 +65,7 @@ pub fn split(reactors: usize, limit: usize) -> (Acceptor, Vec<Intake>) {
     )
 }
 
+/// Connections that are open. Every access to the counts is relaxed: they guide, they guard no memory.
 #[derive(Debug)]
 struct Open {
     total: AtomicUsize,
@@ -100,7 +101,7 @@ struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        // Relaxed: the counts guide, they do not guard memory.
+        // Relaxed: see `Open`.
         self.load.fetch_sub(1, Ordering::Relaxed);
         self.open.total.fetch_sub(1, Ordering::Relaxed);
         self.open.closed.notify_one();

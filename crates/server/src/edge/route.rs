@@ -3,8 +3,8 @@
 //! Classic: `try_files $uri $uri/ FRONT`, `*.php` with `PATH_INFO`, index files. Resident: an existing file is served, everything else
 //! goes to the application. Files whose name or folder starts with a dot (but `/.well-known/`), PHP sources and what describes a
 //! project (`hearth.toml`, `composer.json`, …) name no file, so they are never sent; where the document root is the project folder
-//! itself, neither is anything below `vendor`, scripts included. Symbolic links are followed, as nginx does. Depends on the configuration, the path and [`Lookup`] alone.
-//! Called by `http`. Runs in: server, on a reactor.
+//! itself, neither is anything below `vendor`, scripts included. Symbolic links are followed, as nginx does. Depends on the
+//! configuration, the path and [`Lookup`] alone. Called by `http`. Runs in: server, on a reactor.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use super::reply::Refusal;
 use crate::config::{Config, Mode};
 
-/// How long a path may be taken to name no file although one was put there meanwhile. Saves a system call for each request to a
-/// resident application (hello world: 1.3 of 11 µs).
+/// How long a path may be taken to name no file although one was put there meanwhile. Saves a `stat` for each further request to
+/// the same path of a resident application.
 const MISS_TTL: Duration = Duration::from_secs(1);
 /// Files that describe a project, and may tell an attacker versions or passwords. A document root that is the project folder itself
 /// (`WordPress`, plain scripts) holds them. In any folder: plugins bring their own.
