@@ -27,7 +27,7 @@ test: packages-test check unit ipc it phpt php test-modern ## everything: lints,
 test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
 	dev/modern $(TARGET)/modern make it phpt php
 
-check: packages-test packages-check ## format, lints, layering, generated files
+check: packages-test packages-check ## format, lints, style of the PHP
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	phpcs -q --standard=php/phpcs.xml
