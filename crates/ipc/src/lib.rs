@@ -1,7 +1,7 @@
 //! Shared memory between the server and its workers: the protocol, and nothing else.
 //!
 //! Two binaries must agree on every byte here, and loom, proptest and the sanitizers test it without tokio or PHP; so it is a
-//! crate of its own. It knows neither.
+//! crate of its own. It knows neither. Runs in: server | zygote | worker; a module of one side says so.
 //!
 //! | module | what |
 //! |---|---|

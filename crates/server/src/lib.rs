@@ -1,4 +1,4 @@
-//! The Hearth server: everything but PHP. See ARCHITECTURE.md for the tour of one request.
+//! The Hearth server: everything but PHP. See ARCHITECTURE.md for the tour of one request. Runs in: server.
 //!
 //! A module names only modules above it in this list (`tests/layers.rs` holds it):
 //! config, dispatch, then edge and supervise side by side, then app, then cli.
