@@ -77,9 +77,11 @@ pub struct PoolShared {
     memory: Arc<PoolMemory>,
     desks: Vec<Arc<Desk>>,
     buffering: Buffering,
-    queue_length: usize,
-    queue_timeout: std::time::Duration,
+    /// Requests at a time: one a worker, and `queue_length` that wait.
+    most: usize,
+    /// Requests that wait for a slot.
     waiting: AtomicUsize,
+    queue_timeout: std::time::Duration,
     stopping: AtomicBool,
 }
 
@@ -141,7 +143,7 @@ impl PoolShared {
             memory,
             desks,
             buffering: Buffering::new(&config.limits, &config.spool_dir),
-            queue_length: pool.queue_length,
+            most: pool.queue_length.saturating_add(usize::from(pool.workers)),
             queue_timeout: pool.queue_timeout,
             waiting: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -209,6 +211,14 @@ impl PoolShared {
         })?
     }
 
+    /// Requests that a worker runs or that wait for one.
+    fn under_way(&self) -> usize {
+        let slots = self.memory.layout().slots_per_reactor;
+        let in_use = |desk: &Arc<Desk>| slots.saturating_sub(desk.free.available_permits());
+        // Relaxed: as in `Waiting`.
+        self.desks.iter().map(in_use).sum::<usize>() + self.waiting.load(Ordering::Relaxed)
+    }
+
     /// New requests are refused from now on.
     pub fn begin_stop(&self) {
         // Relaxed: a flag of its own; a request that slips in is served.
@@ -250,15 +260,15 @@ impl Pool {
     }
 
     async fn permit(&self) -> Result<SemaphorePermit<'_>, DispatchError> {
-        if let Ok(permit) = self.desk.free.try_acquire() {
-            return Ok(permit);
-        }
-        let waiting = Waiting::enter(&self.shared.waiting);
-        if waiting.before >= self.shared.queue_length {
+        if self.shared.under_way() >= self.shared.most {
             return Err(DispatchError::QueueFull {
                 pool: self.shared.name.clone(),
             });
         }
+        if let Ok(permit) = self.desk.free.try_acquire() {
+            return Ok(permit);
+        }
+        let _waiting = Waiting::enter(&self.shared.waiting);
         let waited = self.shared.queue_timeout;
         match tokio::time::timeout(waited, self.desk.free.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
@@ -331,24 +341,19 @@ impl Pool {
 }
 
 /// Counts a waiting request for as long as it waits.
-struct Waiting<'a> {
-    count: &'a AtomicUsize,
-    before: usize,
-}
+struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
     fn enter(count: &'a AtomicUsize) -> Self {
         // Relaxed: a limit, not a protocol.
-        Self {
-            count,
-            before: count.fetch_add(1, Ordering::Relaxed),
-        }
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         // Relaxed: as above.
-        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

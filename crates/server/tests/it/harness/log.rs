@@ -52,6 +52,15 @@ impl Log {
         self.wait_until(&format!("event {message:?}"), matching)
     }
 
+    /// Waits until there have been `count` events with this message.
+    pub(crate) fn wait_for_count(&self, message: &str, count: usize) {
+        let matching = |state: &State| {
+            let found = state.events.iter().filter(|event| event["message"] == message);
+            (found.count() >= count).then_some(())
+        };
+        self.wait_until(&format!("{count} events {message:?}"), matching);
+    }
+
     /// The first line that starts with `start`, waiting for it if need be.
     pub(crate) fn wait_for_line(&self, start: &str) -> String {
         let matching = |state: &State| state.lines.iter().find(|line| line.starts_with(start)).cloned();
