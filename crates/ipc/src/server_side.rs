@@ -5,7 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicU64 as PrivateAtomicU64;
+use std::sync::atomic::{AtomicBool as PrivateAtomicBool, AtomicU64 as PrivateAtomicU64};
 
 use crate::body::{Position, stretches, waiting};
 use crate::head::{BodyKind, set_body};
@@ -30,6 +30,7 @@ pub struct PoolMemory {
     req: Bytes,
     fds: PoolFds,
     tail: PrivateAtomicU64,
+    closed: PrivateAtomicBool,
 }
 
 /// Descriptors for the zygote, in the order of [`crate::control`].
@@ -101,6 +102,7 @@ impl PoolMemory {
             req,
             fds,
             tail: PrivateAtomicU64::new(0),
+            closed: PrivateAtomicBool::new(false),
         })
     }
 
@@ -155,7 +157,10 @@ impl PoolMemory {
         let ring = self.ring();
         // Room is kept for as many tickets as reactors may append at the same moment.
         let room = ring.cells.len() as u64 - crate::layout::MAX_REACTORS as u64;
-        if ring.backlog(&self.tail).is_none_or(|backlog| backlog >= room) {
+        // Acquire: pairs with the Release in `reset_queue`.
+        if self.closed.load(Ordering::Acquire)
+            || ring.backlog(&self.tail).is_none_or(|backlog| backlog >= room)
+        {
             return Err(RingFull);
         }
         self.clear_client_gone(slot);
@@ -213,10 +218,15 @@ impl PoolMemory {
 
     /// Whether the queue's head is impossible: a worker has scribbled on it, and [`Self::enqueue`] refuses everything.
     ///
-    /// The way out: kill all workers of the pool and wait for all their pidfds; [`Self::reset_queue`]; then each reactor looks
-    /// at its slots in use: `Done` is delivered, `Queued` is given to [`Self::requeue`] (its ticket has passed now), what was
+    /// The way out: [`Self::close_queue`]; kill all workers of the pool and wait for all their pidfds; [`Self::reset_queue`]; then
+    /// each reactor looks at its slots in use: `Done` is delivered, `Queued` is given to [`Self::requeue`] (its ticket has passed now), what was
     /// running is treated as after any death; then new workers.
+    /// True as well between [`Self::close_queue`] and [`Self::reset_queue`].
     pub fn is_poisoned(&self) -> bool {
+        // Acquire: as in `enqueue`.
+        if self.closed.load(Ordering::Acquire) {
+            return true;
+        }
         self.ring().backlog(&self.tail).is_none()
     }
 
@@ -226,6 +236,12 @@ impl PoolMemory {
         self.ring().stuck(&self.tail)
     }
 
+    /// From now on, until [`Self::reset_queue`], the queue takes nothing: it is about to be emptied.
+    pub fn close_queue(&self) {
+        // Relaxed: the workers' deaths are waited for before it matters.
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
     /// Empties the queue and forgets all sleepers. Only while no worker of the pool lives.
     pub fn reset_queue(&self) {
         for word in &self.ctl.sleepers.0 {
@@ -233,6 +249,8 @@ impl PoolMemory {
             word.store(0, Ordering::Relaxed);
         }
         self.ring().reset(&self.tail);
+        // Release: pairs with the Acquire in `enqueue`; who finds it open finds it empty.
+        self.closed.store(false, Ordering::Release);
     }
 
     /// Whether the ticket has been pulled: then a slot that is still queued has lost its ticket with a worker.

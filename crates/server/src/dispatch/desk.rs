@@ -19,6 +19,8 @@ use super::{DispatchError, RequestId};
 
 /// How often a request may run: the first time, and again after its worker died.
 const MAX_TRIES: u8 = 3;
+/// How long a ticket may be handed out but not be there. An append under way takes nanoseconds, unless its thread is not run.
+const STUCK: Duration = Duration::from_secs(1);
 /// Requests queued in one turn of the reactor before workers are woken for them.
 const MAX_BATCH: u32 = 8;
 
@@ -38,7 +40,7 @@ pub struct Desk {
     pub(super) busy: Notify,
     slots: Mutex<Slots>,
     drain: Mutex<Option<Waker>>,
-    deaths: Mutex<VecDeque<Death>>,
+    news: Mutex<VecDeque<News>>,
 }
 
 /// Deadlines of an exchange, and how much is done at once.
@@ -51,6 +53,14 @@ pub(super) struct Limits {
     pub(super) workers: u32,
     /// Processors: so many workers at work are enough as long as they are quick.
     pub(super) cores: u32,
+}
+
+/// What a reactor is told by supervise.
+#[derive(Clone, Debug)]
+enum News {
+    Death(Death),
+    /// Damaged memory was put in order: all workers are gone, the queue is empty and takes tickets again.
+    QueueReset,
 }
 
 /// A worker is gone.
@@ -70,6 +80,8 @@ struct Slots {
     entries: Vec<Entry>,
     /// Requests queued since workers were last woken.
     unannounced: u32,
+    /// The ticket that no worker gets past, and since when.
+    stuck: Option<(Ticket, Instant)>,
 }
 
 /// Who waits for a slot's exchange.
@@ -98,6 +110,8 @@ pub(super) struct Entry {
     pub(super) spool: Option<Arc<File>>,
     /// `None`: no worker has it or can get it. It is not queued yet, was taken back, or its worker is dead.
     ticket: Option<Ticket>,
+    /// It waits for the queue to be put in order.
+    parked: bool,
     tries: u8,
     idempotent: bool,
     /// When it was first queued.
@@ -133,6 +147,7 @@ impl Desk {
                 first,
                 entries,
                 unannounced: 0,
+                stuck: None,
             }),
             memory,
             workers: Workers::default(),
@@ -141,7 +156,7 @@ impl Desk {
             left_behind: Notify::new(),
             busy: Notify::new(),
             drain: Mutex::default(),
-            deaths: Mutex::default(),
+            news: Mutex::default(),
         }
     }
 
@@ -160,6 +175,7 @@ impl Desk {
             dead: None,
             spool: start.spool,
             ticket: None,
+            parked: false,
             tries: 1,
             idempotent: start.idempotent,
             since: start.since,
@@ -224,7 +240,16 @@ impl Desk {
 
     /// Any thread: a worker has died; the reactor is told.
     pub(super) fn tell_death(&self, death: Death) {
-        lock(&self.deaths).push_back(death);
+        self.tell(News::Death(death));
+    }
+
+    /// Any thread: the queue was emptied; what was in it or waits for it is queued anew.
+    pub(super) fn tell_queue_reset(&self) {
+        self.tell(News::QueueReset);
+    }
+
+    fn tell(&self, news: News) {
+        lock(&self.news).push_back(news);
         self.wake_drain();
     }
 
@@ -240,19 +265,22 @@ impl Desk {
         // Before looking, so that what comes in meanwhile wakes again.
         *lock(&self.drain) = Some(waker.clone());
         let mut slots = lock(&self.slots);
-        let (mut freed, mut deaths) = (0, 0);
+        let (mut freed, mut told) = (0, false);
         self.memory.take_done(self.reactor, |slot| {
             freed += usize::from(self.progress(&mut slots, slot));
         });
         loop {
-            let Some(death) = lock(&self.deaths).pop_front() else {
+            let Some(news) = lock(&self.news).pop_front() else {
                 break;
             };
-            deaths += 1;
-            freed += self.bury(&mut slots, &death);
+            told = true;
+            match news {
+                News::Death(death) => freed += self.bury(&mut slots, &death),
+                News::QueueReset => self.requeue_all(&mut slots),
+            }
         }
-        // A death may have queued requests anew.
-        let announce = std::mem::take(&mut slots.unannounced) > 0 || deaths > 0;
+        // Requests may have been queued anew.
+        let announce = std::mem::take(&mut slots.unannounced) > 0 || told;
         drop(slots);
         if announce {
             self.announce();
@@ -354,7 +382,6 @@ impl Desk {
                 if entry.enqueue(&self.memory, slot) {
                     return false;
                 }
-                entry.ticket = None;
                 entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
             }
             _ => {
@@ -367,12 +394,50 @@ impl Desk {
         false
     }
 
+    /// Queues anew what was in the queue or waits for it.
+    fn requeue_all(&self, slots: &mut Slots) {
+        slots.stuck = None;
+        let all: Vec<SlotId> = slots.in_use().collect();
+        for slot in all {
+            let Some(entry) = slots.entry(slot) else { continue };
+            if entry.parked {
+                entry.enqueue_or_fail(&self.memory, slot);
+            } else if entry.is_out() && self.memory.look(slot, entry.generation) == Seen::Queued {
+                entry.requeue_lost(&self.memory, slot);
+            }
+        }
+    }
+
+    /// Looks for wild writes on the queue itself.
+    fn sweep_queue(&self, slots: &mut Slots, now: Instant) {
+        let stuck = self.memory.stuck_ticket();
+        slots.stuck = stuck.map(|ticket| match slots.stuck {
+            Some((known, since)) if known == ticket => (ticket, since),
+            _ => (ticket, now),
+        });
+        let stuck = slots
+            .stuck
+            .is_some_and(|(_, since)| now.saturating_duration_since(since) > STUCK);
+        if stuck || self.memory.is_poisoned() {
+            let _ = self.kills.try_send(KillRequest::All {
+                reason: "the queue makes no sense",
+            });
+        }
+    }
+
     /// Enforces deadlines; called ten times a second while slots are in use. False: none is in use.
     pub(super) fn sweep(&self, now: Instant) -> bool {
         let mut slots = lock(&self.slots);
+        self.sweep_queue(&mut slots, now);
         let all: Vec<SlotId> = slots.in_use().collect();
         for &slot in &all {
-            if let Some(entry) = slots.entry(slot).filter(|entry| entry.is_out()) {
+            let Some(entry) = slots.entry(slot) else { continue };
+            if entry.parked {
+                self.sweep_queued(entry, now, |entry| {
+                    entry.parked = false;
+                    true
+                });
+            } else if entry.is_out() {
                 self.sweep_one(slot, entry, now);
             }
         }
@@ -382,14 +447,7 @@ impl Desk {
     fn sweep_one(&self, slot: SlotId, entry: &mut Entry, now: Instant) {
         let (worker, incarnation) = match self.memory.look(slot, entry.generation) {
             Seen::Queued => {
-                let waited = now.saturating_duration_since(entry.since);
-                if waited > self.limits.queue_timeout && entry.take_back(&self.memory, slot) {
-                    entry.failure = Some(DispatchError::QueueTimeout {
-                        pool: String::new(),
-                        waited,
-                    });
-                    entry.wake();
-                }
+                self.sweep_queued(entry, now, |entry| entry.take_back(&self.memory, slot));
                 return;
             }
             Seen::Running(w, inc) | Seen::Streaming(w, inc, _) => (w, inc),
@@ -416,6 +474,18 @@ impl Desk {
         );
         if matches!(entry.owner, Owner::Lease(_)) && entry.failure.is_none() {
             entry.failure = Some(DispatchError::RequestTimeout { limit });
+            entry.wake();
+        }
+    }
+
+    /// Ends what has waited too long, if `take_back` can get it.
+    fn sweep_queued(&self, entry: &mut Entry, now: Instant, take_back: impl FnOnce(&mut Entry) -> bool) {
+        let waited = now.saturating_duration_since(entry.since);
+        if waited > self.limits.queue_timeout && take_back(entry) {
+            entry.failure = Some(DispatchError::QueueTimeout {
+                pool: String::new(),
+                waited,
+            });
             entry.wake();
         }
     }
@@ -473,6 +543,7 @@ impl Entry {
             dead: None,
             spool: None,
             ticket: None,
+            parked: false,
             tries: 0,
             idempotent: false,
             since: Instant::now(),
@@ -480,10 +551,17 @@ impl Entry {
         }
     }
 
+    /// Queues it; parks it if the queue is damaged. False: the queue is full.
     fn enqueue(&mut self, memory: &PoolMemory, slot: SlotId) -> bool {
+        self.parked = false;
+        self.ticket = None;
         match memory.enqueue(slot, self.generation) {
             Ok(ticket) => {
                 self.ticket = Some(ticket);
+                true
+            }
+            Err(_) if memory.is_poisoned() => {
+                self.parked = true;
                 true
             }
             Err(full) => {
@@ -512,10 +590,14 @@ impl Entry {
     fn requeue_lost(&mut self, memory: &PoolMemory, slot: SlotId) {
         if self.take_back(memory, slot) {
             self.generation = self.generation.next();
-            if !self.enqueue(memory, slot) {
-                self.failure = Some(DispatchError::QueueFull { pool: String::new() });
-                self.wake();
-            }
+            self.enqueue_or_fail(memory, slot);
+        }
+    }
+
+    fn enqueue_or_fail(&mut self, memory: &PoolMemory, slot: SlotId) {
+        if !self.enqueue(memory, slot) {
+            self.failure = Some(DispatchError::QueueFull { pool: String::new() });
+            self.wake();
         }
     }
 

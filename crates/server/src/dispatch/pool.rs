@@ -191,6 +191,20 @@ impl PoolShared {
         }
     }
 
+    /// Supervise, before it kills all workers since shared memory was damaged: nothing is queued until [`Self::reset_queue`].
+    pub fn close_queue(&self) {
+        self.memory.close_queue();
+    }
+
+    /// Supervise, when no worker is left after [`Self::close_queue`], and before the next is forked: requests that wait are queued
+    /// anew.
+    pub fn reset_queue(&self) {
+        self.memory.reset_queue();
+        for desk in &self.desks {
+            desk.tell_queue_reset();
+        }
+    }
+
     /// Supervise: a worker asks for the spooled body of the exchange that it runs. `None`: it does not run it.
     pub fn spooled_body(
         &self,

@@ -105,6 +105,8 @@ pub struct Supervisor {
     /// Asked for, not forked yet.
     unborn: BTreeMap<u16, Unborn>,
     workers: BTreeMap<u16, Worker>,
+    /// Why all workers are being killed; none is forked until the last is gone and the queue was emptied.
+    purge: Option<&'static str>,
     incarnations: Vec<Incarnation>,
     start_error: Option<StartError>,
     inbox: mpsc::Receiver<Event>,
@@ -135,6 +137,7 @@ impl Supervisor {
             php_version: None,
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
+            purge: None,
             incarnations: vec![Incarnation(0); usize::from(workers)],
             start_error: None,
             inbox,
@@ -171,6 +174,7 @@ impl Supervisor {
 
     /// Does what is due, waits for the next thing to happen and notes it. Cancel-safe: it waits in one place only.
     async fn step(&mut self) {
+        self.end_purge();
         let plan = self.state.plan(Instant::now());
         for action in plan.actions {
             self.perform(action);
@@ -345,6 +349,11 @@ impl Supervisor {
                 };
                 self.workers.insert(number, unborn.born(who, process, &env));
                 self.state.worker_started(number);
+                if let Some(reason) = self.purge
+                    && let Some(worker) = self.workers.get_mut(&number)
+                {
+                    worker.kill(reason);
+                }
                 info!(worker = number, incarnation = incarnation.0, pid, "worker ready");
                 if self.state.is_stopping() {
                     self.pool.memory().command(who.0, Command::Drain);
@@ -471,9 +480,26 @@ impl Supervisor {
                 }
             }
             KillRequest::All { reason } => {
-                error!(workers = self.workers.len(), reason, "all workers killed");
-                self.workers.values_mut().for_each(|worker| worker.kill(reason));
+                if self.purge.is_none() {
+                    error!(workers = self.workers.len(), reason, "all workers killed");
+                    self.purge = Some(reason);
+                    self.state.hold(true);
+                    self.pool.close_queue();
+                    self.workers.values_mut().for_each(|worker| worker.kill(reason));
+                }
             }
+        }
+    }
+
+    /// After the death of the last worker that may have damaged shared memory.
+    fn end_purge(&mut self) {
+        if self.purge.is_some() && self.workers.is_empty() && self.unborn.is_empty() {
+            self.purge = None;
+            self.state.hold(false);
+            self.pool.reset_queue();
+            // Asked for because of what was there before; the sweeps ask again for what is still true.
+            while self.kills.try_recv().is_ok() {}
+            info!("queue reset");
         }
     }
 

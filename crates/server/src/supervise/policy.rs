@@ -69,6 +69,7 @@ pub(super) struct State {
     zygote: Zygote,
     boot_failures: u32,
     seats: Vec<(Seat, u32)>,
+    held: bool,
     stopping: bool,
 }
 
@@ -88,6 +89,7 @@ impl State {
             zygote: Zygote::Down { since: None },
             boot_failures: 0,
             seats: (0..workers).map(|_| (Seat::Empty { until: None }, 0)).collect(),
+            held: false,
             stopping: false,
         }
     }
@@ -112,6 +114,7 @@ impl State {
             }
             Zygote::Condemned => {}
             Zygote::Booting { until } => plan.wait_until(until),
+            Zygote::Ready if self.held => {}
             Zygote::Ready => self.plan_forks(now, &mut plan),
         }
         plan
@@ -192,6 +195,11 @@ impl State {
             until: (!delay.is_zero()).then(|| now + delay),
         };
         delay
+    }
+
+    /// Whether no worker is forked for now.
+    pub(super) fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// Nothing is started any more.

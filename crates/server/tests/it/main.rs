@@ -23,3 +23,4 @@ mod limits;
 mod parity;
 mod stop;
 mod symfony;
+mod wild;

@@ -54,8 +54,16 @@ impl Log {
 
     /// Waits until there have been `count` events with this message.
     pub(crate) fn wait_for_count(&self, message: &str, count: usize) {
+        self.wait_for_count_of(message, count, |_| true);
+    }
+
+    /// As [`Self::wait_for_count`], of those that `accept` likes.
+    pub(crate) fn wait_for_count_of(&self, message: &str, count: usize, accept: impl Fn(&Value) -> bool) {
         let matching = |state: &State| {
-            let found = state.events.iter().filter(|event| event["message"] == message);
+            let found = state
+                .events
+                .iter()
+                .filter(|event| event["message"] == message && accept(event));
             (found.count() >= count).then_some(())
         };
         self.wait_until(&format!("{count} events {message:?}"), matching);

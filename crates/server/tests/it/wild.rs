@@ -1,0 +1,104 @@
+//! Wild writes: a worker scribbles on what it shares with all others. Workers are lost, requests that wait are not.
+
+use std::fs::{self, File, OpenOptions};
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use ipc::layout::{Ctl, MAX_SLOTS, RING_CELLS, SlotBlock};
+use ipc::slot::State;
+
+use crate::harness::{Server, in_each_mode};
+
+/// CTL, to which any worker can write.
+fn ctl(server: &Server) -> File {
+    let fds = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+    let is_ctl = |link: &std::path::PathBuf| {
+        fs::read_link(link).is_ok_and(|name| name.to_string_lossy().contains("hearth-ctl"))
+    };
+    let ctl = fds.map(|fd| fd.unwrap().path()).find(is_ctl).unwrap();
+    OpenOptions::new().read(true).write(true).open(ctl).unwrap()
+}
+
+fn scribble(server: &Server, at: usize, bytes: &[u8]) {
+    ctl(server)
+        .write_all_at(bytes, u64::try_from(at).unwrap())
+        .unwrap();
+}
+
+/// Waits until so many slots are queued.
+fn wait_for_queued(server: &Server, count: usize) {
+    let ctl = ctl(server);
+    let mut slots = vec![0; size_of::<SlotBlock>() * MAX_SLOTS];
+    let until = Instant::now() + Duration::from_secs(20);
+    let queued = |slots: &[u8]| {
+        let words = slots.chunks(size_of::<SlotBlock>());
+        words
+            .filter(|block| block[offset_of!(SlotBlock, word)] == State::Queued as u8)
+            .count()
+    };
+    while queued(&slots) < count {
+        assert!(Instant::now() < until, "the requests were never queued");
+        std::thread::yield_now();
+        let at = u64::try_from(offset_of!(Ctl, slots)).unwrap();
+        ctl.read_exact_at(&mut slots, at).unwrap();
+    }
+}
+
+/// While a request runs and others wait, `damage` is done.
+fn with_requests_waiting(damage: impl Fn(&Server)) {
+    in_each_mode(&["pool.web.workers=2", "reactors=2"], |server| {
+        let target = format!("/gate?open={}", server.file("never").display());
+        let mut running: Vec<_> = (0..2).map(|_| server.connect()).collect();
+        for client in &mut running {
+            client.send("POST", &target, b"").unwrap();
+        }
+        server
+            .log
+            .wait_for_count_of("php", 2, |event| event["text"] == "at the gate");
+        let mut waiting: Vec<_> = (0..20).map(|_| server.connect()).collect();
+        for (n, client) in waiting.iter_mut().enumerate() {
+            let (method, body): (_, &[u8]) = if n % 2 == 0 { ("GET", b"") } else { ("POST", b"x") };
+            client.send(method, &format!("/{n}"), body).unwrap();
+        }
+        wait_for_queued(server, waiting.len());
+        damage(server);
+        for (n, client) in waiting.iter_mut().enumerate() {
+            assert_eq!(client.read().unwrap().text(), format!("hello from /{n}"));
+        }
+        for client in &mut running {
+            assert_eq!(client.read().unwrap().status, 502);
+        }
+        server.log.wait("queue reset", |_| true);
+        assert_eq!(server.log.count("all workers killed"), 1);
+        for _ in 0..200 {
+            assert_eq!(server.get("/after").status, 200);
+        }
+    });
+}
+
+#[test]
+fn a_wild_head_of_the_queue_loses_no_request_that_waits() {
+    with_requests_waiting(|server| {
+        scribble(server, offset_of!(Ctl, head), &u64::MAX.to_ne_bytes());
+    });
+}
+
+#[test]
+fn wild_tickets_lose_no_request_that_waits() {
+    with_requests_waiting(|server| {
+        scribble(server, offset_of!(Ctl, cells), &[0xff; RING_CELLS * 8]);
+    });
+}
+
+#[test]
+fn wild_slots_that_are_free_do_no_harm() {
+    in_each_mode(&["pool.web.workers=2", "reactors=2"], |server| {
+        let wild = vec![0xff; size_of::<SlotBlock>() * MAX_SLOTS];
+        scribble(server, offset_of!(Ctl, slots), &wild);
+        for _ in 0..200 {
+            assert_eq!(server.get("/after").status, 200);
+        }
+        assert_eq!(server.log.count("worker died"), 0);
+    });
+}
