@@ -10,6 +10,7 @@
 //! | [`lease`] | the right to one slot, and what happens when it is dropped |
 //! | [`exchange`] | waits for the response and reads its head |
 //! | [`relay`] | a response that is still being produced, and slow clients |
+//! | [`spool`] | files for bodies that are too big for memory |
 //! | [`reactor`] | how a reactor's runtime learns of completions |
 
 pub mod desk;
@@ -21,6 +22,7 @@ pub mod reactor;
 pub mod relay;
 pub mod request;
 pub mod response;
+pub mod spool;
 
 pub use error::DispatchError;
 pub use pool::{KillRequest, Pool, PoolShared};

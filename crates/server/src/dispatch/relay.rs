@@ -17,11 +17,12 @@ use http_body::{Body, Frame};
 use ipc::layout::LANE_BYTES;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
-use super::DispatchError;
 use super::desk::lock;
 use super::lease::{Lease, Progress, Reading};
+use super::{DispatchError, spool};
 use crate::config::Limits;
 
 /// How much of a response may wait for its client, and where.
@@ -52,14 +53,15 @@ struct Shared {
     /// Nothing more will be queued.
     ended: bool,
     failure: Option<DispatchError>,
-    /// The client has gone.
-    closed: bool,
     outlet: Option<Waker>,
     pump: Option<Waker>,
 }
 
-/// The client's side of a relay.
-pub(super) struct Outlet(Arc<Mutex<Shared>>);
+/// The client's side of a relay. Dropping it, when the client has gone, ends the pump and lets go of the exchange.
+pub(super) struct Outlet {
+    shared: Arc<Mutex<Shared>>,
+    _pump: AbortOnDropHandle<()>,
+}
 
 /// Starts the pump. `first` is what was read behind the head.
 pub(super) fn start(lease: Lease, reading: Reading, first: Bytes, buffering: Buffering) -> Outlet {
@@ -76,9 +78,8 @@ pub(super) fn start(lease: Lease, reading: Reading, first: Bytes, buffering: Buf
         shared: Arc::clone(&shared),
         spool: None,
     };
-    // Ends with the exchange: at its end, its worker's death or its client's leave, whichever comes first.
-    tokio::spawn(pump.run());
-    Outlet(shared)
+    let pump = AbortOnDropHandle::new(tokio::spawn(pump.run()));
+    Outlet { shared, _pump: pump }
 }
 
 impl Body for Outlet {
@@ -89,7 +90,7 @@ impl Body for Outlet {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, DispatchError>>> {
-        let mut shared = lock(&self.0);
+        let mut shared = lock(&self.shared);
         if let Some(bytes) = shared.queue.pop_front() {
             shared.queued -= bytes.len();
             if let Some(pump) = shared.pump.take() {
@@ -108,19 +109,8 @@ impl Body for Outlet {
     }
 
     fn is_end_stream(&self) -> bool {
-        let shared = lock(&self.0);
+        let shared = lock(&self.shared);
         shared.ended && shared.queue.is_empty() && shared.failure.is_none()
-    }
-}
-
-impl Drop for Outlet {
-    fn drop(&mut self) {
-        let mut shared = lock(&self.0);
-        shared.closed = true;
-        shared.queue.clear();
-        if let Some(pump) = shared.pump.take() {
-            pump.wake();
-        }
     }
 }
 
@@ -151,8 +141,6 @@ enum Step {
     Spill,
     /// All has been handed on.
     End,
-    /// The client has gone.
-    Closed,
 }
 
 impl Pump {
@@ -180,7 +168,7 @@ impl Pump {
                     self.hand_on(bytes);
                 }
                 Step::Spill => self.spill().await?,
-                Step::End | Step::Closed => return Ok(()),
+                Step::End => return Ok(()),
             }
         }
     }
@@ -190,11 +178,8 @@ impl Pump {
         self.lease.wake_me(cx);
         let mut shared = lock(&self.shared);
         shared.pump = Some(cx.waker().clone());
-        let (closed, queued) = (shared.closed, shared.queued);
+        let queued = shared.queued;
         drop(shared);
-        if closed {
-            return Poll::Ready(Ok(Step::Closed));
-        }
         let spooled = self.spool.as_ref().map_or(0, |spool| spool.written - spool.read);
         if spooled > 0 && queued < self.buffering.memory / 2 {
             return Poll::Ready(Ok(Step::Refill));
@@ -254,7 +239,7 @@ impl Pump {
 impl Spool {
     async fn create(folder: &Path) -> std::io::Result<Self> {
         let folder = folder.to_path_buf();
-        let file = tokio::task::spawn_blocking(move || unnamed_file(&folder))
+        let file = tokio::task::spawn_blocking(move || spool::unnamed_file(&folder))
             .await
             .map_err(std::io::Error::other)??;
         Ok(Self {
@@ -287,11 +272,4 @@ impl Spool {
         }
         Ok(bytes)
     }
-}
-
-/// A file without a name: gone with its last descriptor.
-fn unnamed_file(folder: &Path) -> std::io::Result<std::fs::File> {
-    use rustix::fs::{Mode, OFlags, open};
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    Ok(open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
 }

@@ -11,13 +11,11 @@ use std::path::Path;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use tokio::time::{Instant, timeout};
 
 use super::reply::Refusal;
 use crate::config::Config;
-use crate::dispatch::{DispatchError, RequestBody, RequestId};
+use crate::dispatch::{DispatchError, RequestBody, spool};
 
 /// Frames below this size are copied together: many small chunks would each hold a read buffer of hyper's.
 const SMALL: usize = 4096;
@@ -78,7 +76,7 @@ async fn store(spool: Option<File>, dir: &Path, parts: Vec<Bytes>) -> Result<Fil
     let written = tokio::task::spawn_blocking(move || {
         let mut file = match spool {
             Some(file) => file,
-            None => unlinked_file(&dir)?,
+            None => spool::unnamed_file(&dir)?,
         };
         for part in &parts {
             file.write_all(part)?;
@@ -89,25 +87,6 @@ async fn store(spool: Option<File>, dir: &Path, parts: Vec<Bytes>) -> Result<Fil
         Ok(result) => result.map_err(|e| Refusal::Dispatch(DispatchError::Spool(e))),
         Err(lost) => Err(Refusal::Dispatch(DispatchError::Spool(io::Error::other(lost)))),
     }
-}
-
-/// A file without a name in `dir`: it goes when its last descriptor does, also when the server is killed. File systems that know no
-/// such files get a named one that is unlinked at once.
-fn unlinked_file(dir: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    let opened = match rustix::fs::open(dir, flags | OFlags::TMPFILE, mode) {
-        Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
-            let path = dir.join(format!("hearth-{}-{}", std::process::id(), RequestId::next()));
-            rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode)
-                .and_then(|file| rustix::fs::unlink(&path).map(|()| file))
-        }
-        other => other,
-    };
-    let file = opened
-        .map_err(io::Error::from)
-        .map_err(|e| io::Error::new(e.kind(), format!("creating a file in {}: {e}", dir.display())))?;
-    Ok(File::from(file))
 }
 
 /// The received pieces that are still in memory.
