@@ -87,7 +87,7 @@ fn a_wild_head_of_the_queue_loses_no_request_that_waits() {
 #[test]
 fn wild_tickets_lose_no_request_that_waits() {
     with_requests_waiting(|server| {
-        scribble(server, offset_of!(Ctl, cells), &[0xff; RING_CELLS * 8]);
+        scribble(server, offset_of!(Ctl, cells), &vec![0xff; RING_CELLS * 8]);
     });
 }
 
