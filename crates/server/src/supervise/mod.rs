@@ -199,15 +199,10 @@ impl Supervisor {
     fn perform(&mut self, action: Action) {
         match action {
             Action::StartZygote => self.start_zygote(),
-            Action::KillZygote => {
+            Action::KillZygote(reason) => {
                 if let Some(zygote) = &mut self.zygote {
-                    error!(
-                        generation = zygote.generation,
-                        "zygote killed: it did not boot within boot_timeout"
-                    );
-                    zygote
-                        .boot_failure
-                        .get_or_insert_with(|| "it did not boot within boot_timeout".to_owned());
+                    error!(generation = zygote.generation, reason, "zygote killed");
+                    zygote.boot_failure.get_or_insert_with(|| reason.to_owned());
                     zygote.process.kill();
                 }
             }

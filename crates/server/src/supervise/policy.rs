@@ -13,6 +13,8 @@ const FREE_CRASHES: u32 = 3;
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Longest delay between two forks of a worker number.
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// How long the zygote may take to fork, which is a matter of milliseconds; then it hangs.
+const FORK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay before a zygote is started after one that did not boot; doubles with each further failure.
 const FIRST_BOOT_DELAY: Duration = Duration::from_millis(500);
 /// Longest delay between two starts of the zygote.
@@ -23,8 +25,8 @@ const LONGEST_BOOT_DELAY: Duration = Duration::from_secs(30);
 pub(super) enum Action {
     /// Start a zygote.
     StartZygote,
-    /// The zygote has not booted in time: kill it.
-    KillZygote,
+    /// The zygote has not done in time what it was told: kill it. The reason is for the log.
+    KillZygote(&'static str),
     /// Ask the zygote for worker `.0`.
     Fork(u16),
 }
@@ -49,6 +51,8 @@ enum Zygote {
     /// It was killed; its death has not been heard of yet.
     Condemned,
     Ready,
+    /// It had booted, but did not fork when asked to; it was killed.
+    Hung,
 }
 
 /// One worker number.
@@ -56,8 +60,8 @@ enum Zygote {
 enum Seat {
     /// No process; one may be forked from this moment on (`None`: at once).
     Empty { until: Option<Instant> },
-    /// The zygote was asked.
-    Forking,
+    /// The zygote was asked; it is given up at `until`.
+    Forking { until: Instant },
     /// A process runs.
     Taken,
 }
@@ -110,9 +114,10 @@ impl State {
             Zygote::Down { since } => plan.wake_at = since,
             Zygote::Booting { until } if until <= now => {
                 self.zygote = Zygote::Condemned;
-                plan.actions.push(Action::KillZygote);
+                plan.actions
+                    .push(Action::KillZygote("it did not boot within boot_timeout"));
             }
-            Zygote::Condemned => {}
+            Zygote::Condemned | Zygote::Hung => {}
             Zygote::Booting { until } => plan.wait_until(until),
             Zygote::Ready if self.held => {}
             Zygote::Ready => self.plan_forks(now, &mut plan),
@@ -125,10 +130,18 @@ impl State {
             match *seat {
                 Seat::Empty { until: Some(until) } if until > now => plan.wait_until(until),
                 Seat::Empty { .. } => {
-                    *seat = Seat::Forking;
+                    let until = now + FORK_TIMEOUT;
+                    *seat = Seat::Forking { until };
+                    plan.wait_until(until);
                     plan.actions.push(Action::Fork(number));
                 }
-                Seat::Forking | Seat::Taken => {}
+                Seat::Forking { until } if until <= now => {
+                    self.zygote = Zygote::Hung;
+                    plan.actions = vec![Action::KillZygote("it does not fork")];
+                    return;
+                }
+                Seat::Forking { until } => plan.wait_until(until),
+                Seat::Taken => {}
             }
         }
     }
@@ -141,7 +154,7 @@ impl State {
 
     /// The zygote is gone. One that had booted is replaced at once; one that had not, after a delay.
     pub(super) fn zygote_gone(&mut self, now: Instant) {
-        let since = if self.zygote == Zygote::Ready {
+        let since = if matches!(self.zygote, Zygote::Ready | Zygote::Hung) {
             None
         } else {
             self.boot_failures += 1;
@@ -149,7 +162,7 @@ impl State {
         };
         self.zygote = Zygote::Down { since };
         for (seat, _) in &mut self.seats {
-            if *seat == Seat::Forking {
+            if matches!(seat, Seat::Forking { .. }) {
                 *seat = Seat::Empty { until: None };
             }
         }
@@ -214,7 +227,7 @@ impl State {
 
     /// True while no zygote is ready.
     pub(super) fn is_booting(&self) -> bool {
-        self.zygote != Zygote::Ready
+        !matches!(self.zygote, Zygote::Ready | Zygote::Hung)
     }
 }
 
@@ -271,7 +284,23 @@ mod tests {
             state.plan(now).actions,
             [Action::Fork(0), Action::Fork(1), Action::Fork(2)]
         );
-        assert_eq!(state.plan(now), Plan::default());
+        assert_eq!(state.plan(now).actions, []);
+    }
+
+    #[test]
+    fn a_zygote_that_does_not_fork_is_killed_and_replaced_at_once() {
+        let now = Instant::now();
+        let mut state = ready(2, now);
+        assert_eq!(state.plan(now).actions.len(), 2);
+        state.worker_started(0);
+        assert_eq!(state.plan(now).wake_at, Some(now + FORK_TIMEOUT));
+        let killed = state.plan(now + FORK_TIMEOUT).actions;
+        assert!(matches!(killed[..], [Action::KillZygote(_)]), "{killed:?}");
+        assert_eq!(state.plan(now + FORK_TIMEOUT), Plan::default());
+        state.zygote_gone(now + FORK_TIMEOUT);
+        assert_eq!(state.plan(now + FORK_TIMEOUT).actions, [Action::StartZygote]);
+        state.zygote_ready();
+        assert_eq!(state.plan(now + FORK_TIMEOUT).actions, [Action::Fork(1)]);
     }
 
     #[test]
@@ -279,7 +308,8 @@ mod tests {
         let now = Instant::now();
         let mut state = State::new(1, BOOT);
         assert_eq!(state.plan(now).wake_at, Some(now + BOOT));
-        assert_eq!(state.plan(now + BOOT).actions, [Action::KillZygote]);
+        let killed = state.plan(now + BOOT).actions;
+        assert!(matches!(killed[..], [Action::KillZygote(_)]), "{killed:?}");
         assert_eq!(state.plan(now + BOOT), Plan::default());
         state.zygote_gone(now + BOOT);
         let again = state.plan(now + BOOT);
