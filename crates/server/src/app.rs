@@ -25,9 +25,14 @@ mod reactors;
 
 use self::reactors::Reactors;
 
+/// Descriptors of the server itself, and for some files at a time.
+const OWN_DESCRIPTORS: u64 = 64;
+/// Descriptors of a worker, and as many of its successor.
+const WORKER_DESCRIPTORS: u64 = 16;
+
 /// Serves until a signal says stop. An error before the ready line means that nothing was served.
-pub fn run(config: Config) -> anyhow::Result<()> {
-    raise_descriptor_limit();
+pub fn run(mut config: Config) -> anyhow::Result<()> {
+    keep_descriptors(&mut config, raise_descriptor_limit());
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -158,7 +163,7 @@ fn print_line(line: &str) {
 }
 
 /// A connection takes a descriptor, a spooled body another: as many as the system allows.
-fn raise_descriptor_limit() {
+fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -166,6 +171,24 @@ fn raise_descriptor_limit() {
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
             warn!(%error, "limit of descriptors not raised");
         }
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Clients must not take the descriptors without which no worker can be replaced and no file be sent.
+fn keep_descriptors(config: &mut Config, limit: u64) {
+    let own = OWN_DESCRIPTORS + WORKER_DESCRIPTORS * u64::from(config.pool.workers);
+    let room = usize::try_from(limit.saturating_sub(own))
+        .unwrap_or(usize::MAX)
+        .max(1);
+    if config.limits.connections > room {
+        warn!(
+            wanted = config.limits.connections,
+            connections = room,
+            limit,
+            "fewer connections than limits.connections: raise the limit of open files (ulimit -n)"
+        );
+        config.limits.connections = room;
     }
 }
 
