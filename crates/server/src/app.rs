@@ -177,10 +177,7 @@ fn raise_descriptor_limit() -> u64 {
 
 /// Clients must not take the descriptors without which no worker can be replaced and no file be sent.
 fn keep_descriptors(config: &mut Config, limit: u64) {
-    let own = OWN_DESCRIPTORS + WORKER_DESCRIPTORS * u64::from(config.pool.workers);
-    let room = usize::try_from(limit.saturating_sub(own))
-        .unwrap_or(usize::MAX)
-        .max(1);
+    let room = connections_within(limit, config.pool.workers);
     if config.limits.connections > room {
         warn!(
             wanted = config.limits.connections,
@@ -190,6 +187,14 @@ fn keep_descriptors(config: &mut Config, limit: u64) {
         );
         config.limits.connections = room;
     }
+}
+
+/// How many connections `limit` descriptors leave room for.
+fn connections_within(limit: u64, workers: u16) -> usize {
+    let own = OWN_DESCRIPTORS + WORKER_DESCRIPTORS * u64::from(workers);
+    usize::try_from(limit.saturating_sub(own))
+        .unwrap_or(usize::MAX)
+        .max(1)
 }
 
 /// Signals that end the server.
@@ -215,5 +220,16 @@ impl Signals {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.quit.recv() => "SIGQUIT",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_new_workers() {
+        assert_eq!(connections_within(1024, 4), 1024 - 64 - 64);
+        assert_eq!(connections_within(64, 4), 1);
     }
 }
