@@ -3,19 +3,18 @@
 //! Completions, deaths of workers and deadlines come in here and wake the exchange that they concern.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use ipc::queue::Ticket;
 use ipc::server_side::{PoolMemory, ReactorId, Seen, WorkerMemory};
 use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tracing::{debug, warn};
 
-use super::pool::{KillRequest, Workers};
-use super::{DispatchError, RequestId};
+use super::slots::{Entry, Owner, Slots, Start};
+use super::workers::{KillRequest, Workers};
+use super::{DispatchError, RequestId, lock};
 
 /// How often a request may run: the first time, and again after its worker died.
 const MAX_TRIES: u8 = 3;
@@ -26,7 +25,7 @@ const MAX_BATCH: u32 = 8;
 
 /// One reactor's side of a pool.
 #[derive(Debug)]
-pub struct Desk {
+pub(super) struct Desk {
     pub(super) reactor: ReactorId,
     pub(super) memory: Arc<PoolMemory>,
     pub(super) workers: Workers,
@@ -72,63 +71,6 @@ pub(super) struct Death {
     pub(super) why: Arc<str>,
 }
 
-#[derive(Debug)]
-struct Slots {
-    /// Last in, first out: the same request areas stay hot.
-    free: Vec<SlotId>,
-    first: u16,
-    entries: Vec<Entry>,
-    /// Requests queued since workers were last woken.
-    unannounced: u32,
-    /// The ticket that no worker gets past, and since when.
-    stuck: Option<(Ticket, Instant)>,
-}
-
-/// Who waits for a slot's exchange.
-#[derive(Debug, Default)]
-pub(super) enum Owner {
-    /// The slot is free.
-    #[default]
-    Nobody,
-    /// A lease; its task is woken.
-    Lease(Option<Waker>),
-    /// The client has gone, or was answered with an error while the worker is being killed; the slot is freed when the worker
-    /// has finished or is dead.
-    Abandoned,
-}
-
-/// One slot.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) generation: Gen,
-    pub(super) owner: Owner,
-    pub(super) request: RequestId,
-    /// Set once the exchange has failed.
-    pub(super) failure: Option<DispatchError>,
-    /// Set when the worker that holds the exchange has died: what it published is still read from here.
-    pub(super) dead: Option<(WorkerId, Arc<WorkerMemory>)>,
-    pub(super) spool: Option<Arc<File>>,
-    /// `None`: no worker has it or can get it. It is not queued yet, was taken back, or its worker is dead.
-    ticket: Option<Ticket>,
-    /// It waits for the queue to be put in order.
-    parked: bool,
-    tries: u8,
-    idempotent: bool,
-    /// When it was first queued.
-    since: Instant,
-    /// When the sweep first saw it in a worker's hands.
-    running_since: Option<Instant>,
-}
-
-/// What a lease starts with.
-#[derive(Debug)]
-pub(super) struct Start {
-    pub(super) request: RequestId,
-    pub(super) idempotent: bool,
-    pub(super) since: Instant,
-    pub(super) spool: Option<Arc<File>>,
-}
-
 impl Desk {
     pub(super) fn new(
         reactor: ReactorId,
@@ -136,19 +78,11 @@ impl Desk {
         limits: Limits,
         kills: mpsc::Sender<KillRequest>,
     ) -> Self {
-        let free: Vec<SlotId> = memory.slots_of(reactor).collect();
-        let first = free.first().map_or(0, |slot| slot.0);
-        let entries = free.iter().map(|_| Entry::free()).collect();
+        let slots = Slots::new(memory.slots_of(reactor));
         Self {
             reactor,
-            free: Semaphore::new(free.len()),
-            slots: Mutex::new(Slots {
-                free: free.into_iter().rev().collect(),
-                first,
-                entries,
-                unannounced: 0,
-                stuck: None,
-            }),
+            free: Semaphore::new(slots.entries.len()),
+            slots: Mutex::new(slots),
             memory,
             workers: Workers::default(),
             limits,
@@ -342,13 +276,7 @@ impl Desk {
                     (w, inc) == (death.worker, death.incarnation)
                 }
                 Seen::Queued => {
-                    // A live worker between pop and claim loses its claim to this and pops again.
-                    if entry
-                        .ticket
-                        .is_some_and(|ticket| self.memory.ticket_has_passed(ticket))
-                    {
-                        entry.requeue_lost(&self.memory, slot);
-                    }
+                    entry.requeue_lost(&self.memory, slot);
                     false
                 }
                 // A wild write; whoever did it, this exchange has lost its worker.
@@ -378,6 +306,7 @@ impl Desk {
                 debug!(request = %entry.request, worker = worker.0, why = &*death.why, "request runs again");
                 entry.tries += 1;
                 entry.running_since = None;
+                entry.since = Instant::now();
                 entry.generation = entry.generation.next();
                 if entry.enqueue(&self.memory, slot) {
                     return false;
@@ -506,111 +435,4 @@ impl Desk {
             reason,
         });
     }
-}
-
-impl Slots {
-    fn entry(&mut self, slot: SlotId) -> Option<&mut Entry> {
-        self.entries.get_mut(usize::from(slot.0.checked_sub(self.first)?))
-    }
-
-    fn in_use(&self) -> impl Iterator<Item = SlotId> {
-        let first = self.first;
-        self.entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| !matches!(entry.owner, Owner::Nobody))
-            .filter_map(move |(n, _)| u16::try_from(n).ok().map(|n| SlotId(first + n)))
-    }
-
-    fn give_back(&mut self, memory: &PoolMemory, slot: SlotId) {
-        let Some(entry) = self.entry(slot) else { return };
-        memory.free(slot, entry.generation);
-        entry.owner = Owner::Nobody;
-        entry.failure = None;
-        entry.dead = None;
-        entry.spool = None;
-        self.free.push(slot);
-    }
-}
-
-impl Entry {
-    fn free() -> Self {
-        Self {
-            generation: Gen::ZERO,
-            owner: Owner::Nobody,
-            request: RequestId(0),
-            failure: None,
-            dead: None,
-            spool: None,
-            ticket: None,
-            parked: false,
-            tries: 0,
-            idempotent: false,
-            since: Instant::now(),
-            running_since: None,
-        }
-    }
-
-    /// Queues it; parks it if the queue is damaged. False: the queue is full.
-    fn enqueue(&mut self, memory: &PoolMemory, slot: SlotId) -> bool {
-        self.parked = false;
-        self.ticket = None;
-        match memory.enqueue(slot, self.generation) {
-            Ok(ticket) => {
-                self.ticket = Some(ticket);
-                true
-            }
-            Err(_) if memory.is_poisoned() => {
-                self.parked = true;
-                true
-            }
-            Err(full) => {
-                warn!(request = %self.request, error = %full, "request not queued");
-                false
-            }
-        }
-    }
-
-    /// Whether a worker may have it, or get it.
-    fn is_out(&self) -> bool {
-        self.ticket.is_some() && self.dead.is_none()
-    }
-
-    /// Takes it back from the queue. False: a worker was faster.
-    fn take_back(&mut self, memory: &PoolMemory, slot: SlotId) -> bool {
-        let mine = memory.cancel_queued(slot, self.generation);
-        if mine {
-            self.generation = self.generation.next();
-            self.ticket = None;
-        }
-        mine
-    }
-
-    /// Its ticket went with a worker: a new generation makes the old ticket stale, a new ticket replaces it.
-    fn requeue_lost(&mut self, memory: &PoolMemory, slot: SlotId) {
-        if self.take_back(memory, slot) {
-            self.generation = self.generation.next();
-            self.enqueue_or_fail(memory, slot);
-        }
-    }
-
-    fn enqueue_or_fail(&mut self, memory: &PoolMemory, slot: SlotId) {
-        if !self.enqueue(memory, slot) {
-            self.failure = Some(DispatchError::QueueFull { pool: String::new() });
-            self.wake();
-        }
-    }
-
-    pub(super) fn wake(&mut self) {
-        if let Owner::Lease(waker) = &mut self.owner
-            && let Some(waker) = waker.take()
-        {
-            waker.wake();
-        }
-    }
-}
-
-/// A lock whose holder never panics while it holds it; if one did, the data is still whole enough to go on.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

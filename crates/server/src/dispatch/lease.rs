@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use ipc::server_side::{Cursor, Seen, WorkerMemory};
 use ipc::slot::{Gen, SlotId, WorkerId};
 
-use super::desk::{Desk, Owner};
+use super::desk::Desk;
+use super::slots::Owner;
 use super::{DispatchError, RequestId};
 
 /// One slot in use.

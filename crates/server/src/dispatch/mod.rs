@@ -7,25 +7,37 @@
 //! |---|---|
 //! | [`pool`] | [`Pool::send`]: the door; [`PoolShared`]: what reactors and supervise share |
 //! | [`desk`] | what one reactor knows about its slots; completions, deaths, deadlines |
+//! | [`slots`] | those slots, as plain data |
+//! | [`workers`] | the memory of each worker, and requests to kill one |
 //! | [`lease`] | the right to one slot, and what happens when it is dropped |
 //! | [`exchange`] | waits for the response and reads its head |
 //! | [`relay`] | a response that is still being produced, and slow clients |
 //! | [`spool`] | files for bodies that are too big for memory |
 //! | [`reactor`] | how a reactor's runtime learns of completions |
 
-pub mod desk;
+mod desk;
 pub mod error;
-pub mod exchange;
-pub mod lease;
+mod exchange;
+mod lease;
 pub mod pool;
 pub mod reactor;
-pub mod relay;
+mod relay;
 pub mod request;
 pub mod response;
+mod slots;
 pub mod spool;
+pub mod workers;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::DispatchError;
-pub use pool::{KillRequest, Pool, PoolShared};
+pub use pool::{Pool, PoolShared};
 pub use reactor::Reactor;
 pub use request::{Request, RequestBody, RequestId};
 pub use response::{Response, ResponseBody};
+pub use workers::KillRequest;
+
+/// A lock whose holder never panics while it holds it; if one did, the data is still whole enough to go on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -20,9 +20,8 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
-use super::desk::lock;
 use super::lease::{Lease, Progress, Reading};
-use super::{DispatchError, spool};
+use super::{DispatchError, lock, spool};
 use crate::config::Limits;
 
 /// How much of a response may wait for its client, and where.

@@ -194,25 +194,13 @@ impl Intake {
     /// them).
     pub async fn serve<B: Backend>(mut self, site: Arc<Site>, backend: B, stop: CancellationToken) {
         let reactor = Arc::new(Reactor::new(site, backend));
-        let mut stopping = false;
-        loop {
-            // Cancel-safe: both only wait.
-            let guest = tokio::select! {
-                guest = self.receiver.recv() => guest,
-                () = stop.cancelled(), if !stopping => {
-                    stopping = true;
-                    reactor.stop();
-                    continue;
-                }
-            };
-            let Some(guest) = guest else { break };
+        // Ends when the acceptor has: so a client that sees its idle connection close finds that nobody listens.
+        while let Some(guest) = self.receiver.recv().await {
             admit(guest, &reactor);
         }
         // An acceptor that ended by itself leaves connections that live on until the stop.
-        if !stopping {
-            stop.cancelled().await;
-            reactor.stop();
-        }
+        stop.cancelled().await;
+        reactor.stop();
         reactor.tasks().close();
         reactor.tasks().wait().await;
     }
