@@ -347,6 +347,11 @@ impl PoolMemory {
         wake::any_done(self.done(reactor))
     }
 
+    /// Whether something was published.
+    pub fn any_done(&self, reactor: ReactorId) -> bool {
+        wake::any_done(self.done(reactor))
+    }
+
     /// Figures of a worker; `None` beyond [`MAX_WORKERS`].
     pub fn worker(&self, worker: WorkerId) -> Option<&WorkerBlock> {
         self.ctl.workers.get(usize::from(worker.0))

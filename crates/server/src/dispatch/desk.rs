@@ -194,6 +194,13 @@ impl Desk {
         }
     }
 
+    /// Reactor: has the drain run if something has come in.
+    pub(super) fn look(&self) {
+        if self.memory.any_done(self.reactor) {
+            self.wake_drain();
+        }
+    }
+
     /// Reactor: handles what has come in, and leaves its waker for the next time.
     pub(super) fn poll_drain(&self, waker: &Waker) {
         // Before looking, so that what comes in meanwhile wakes again.

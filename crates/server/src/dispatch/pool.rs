@@ -229,6 +229,11 @@ impl Pool {
             .map_err(|error| self.named(error))
     }
 
+    /// Looks for completions, as the reactor does itself when it has nothing else to do.
+    pub fn look(&self) {
+        self.desk.look();
+    }
+
     async fn permit(&self) -> Result<SemaphorePermit<'_>, DispatchError> {
         if self.shared.under_way() >= self.shared.most {
             return Err(DispatchError::QueueFull {

@@ -4,6 +4,8 @@
 //! to its eventfd. So before the runtime blocks it says that it is about to sleep and looks once more (`on_thread_park`); when it is
 //! awake it looks again (`on_thread_unpark`). The eventfd only has to end the sleep: it is edge-triggered and never read.
 //!
+//! A reactor that is never idle does not come to that: so each turn of a connection looks as well (`Desk::look`).
+//!
 //! tokio looks for new tasks after the park hook and does not block if there are any (`park()` of its `current_thread` scheduler).
 
 use std::future::poll_fn;

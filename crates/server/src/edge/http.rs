@@ -149,6 +149,7 @@ where
     };
     let (mut watched, mut led_out) = (false, false);
     poll_fn(move |cx| {
+        reactor.backend.look();
         if reactor.stopping.load(Ordering::Relaxed) {
             progress.stop();
         } else if !watched {

@@ -36,11 +36,18 @@ pub use listen::{Acceptor, Intake, bind, split};
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Runs `request` and returns its response as soon as the head is known.
     fn send(&self, request: Request) -> impl Future<Output = Result<Response, DispatchError>> + Send;
+
+    /// Called at each turn of a connection: a reactor that never rests would not see otherwise that responses have come in.
+    fn look(&self) {}
 }
 
 impl Backend for Pool {
     fn send(&self, request: Request) -> impl Future<Output = Result<Response, DispatchError>> + Send {
         Self::send(self, request)
+    }
+
+    fn look(&self) {
+        Self::look(self);
     }
 }
 
