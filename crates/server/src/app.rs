@@ -43,7 +43,8 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
 async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     // First, so that a signal during the start is not lost.
     let mut signals = Signals::new().context("watching signals")?;
-    let listener = edge::bind(config.listen).with_context(|| format!("binding {}", config.listen))?;
+    let listener = edge::bind(config.listen)
+        .with_context(|| format!("binding {}, which --listen can change", config.listen))?;
     let address = listener
         .local_addr()
         .context("asking for the address that was bound")?;
@@ -152,13 +153,9 @@ fn access_log(config: &Config) -> anyhow::Result<Option<AccessLog>> {
     log.map(Some).context("starting the access log")
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "the ready line is what standard output is for"
-)]
 fn print_line(line: &str) {
-    println!("{line}");
     // Nobody may listen; the server serves all the same.
+    let _ = writeln!(std::io::stdout(), "{line}");
     let _ = std::io::stdout().flush();
 }
 

@@ -19,6 +19,8 @@ pub(super) fn start(log: &Log) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(colours(&std::io::stderr()))
+        // Reporting a lost log line on standard error panics when nobody reads that any more; the server serves all the same.
+        .log_internal_errors(false)
         .with_target(false);
     let started = match log.format {
         LogFormat::Text => output.try_init(),

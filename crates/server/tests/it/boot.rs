@@ -25,3 +25,27 @@ fn a_worker_binary_that_is_no_zygote_is_reported() {
     assert_eq!(failed.status.code(), Some(1));
     failed.log.wait_for_line("error: the application did not boot: ");
 }
+
+#[test]
+fn a_server_whose_output_nobody_reads_serves() {
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+
+    let app = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/hello");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    command.args(["serve", "--listen", "127.0.0.1:0"]).arg(app);
+    let mut child = command
+        .env("RUST_LOG", "hearth=debug")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    let mut ready = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut ready)
+        .unwrap();
+    crate::harness::kill(i32::try_from(child.id()).unwrap(), rustix::process::Signal::TERM);
+    assert!(ready.starts_with("hearth: ready on "), "{ready:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
