@@ -40,7 +40,7 @@ const HYPER_HEADERS: usize = 100;
 const LOOK: Duration = Duration::from_mins(1);
 
 /// What the connections of one reactor share.
-pub(super) struct Reactor<B> {
+pub(super) struct Shared<B> {
     site: Arc<Site>,
     backend: B,
     files: Lookup,
@@ -49,7 +49,7 @@ pub(super) struct Reactor<B> {
     stopped: Notify,
 }
 
-impl<B: Backend> Reactor<B> {
+impl<B: Backend> Shared<B> {
     pub(super) fn new(site: Arc<Site>, backend: B) -> Self {
         let (files, tasks) = (Lookup::default(), TaskTracker::new());
         Self {
@@ -84,24 +84,24 @@ pub(super) struct Client {
 }
 
 /// Serves `socket` until either side ends it.
-pub(super) async fn serve<B: Backend>(socket: TcpStream, reactor: Arc<Reactor<B>>) {
+pub(super) async fn serve<B: Backend>(socket: TcpStream, shared: Arc<Shared<B>>) {
     let (Ok(remote), Ok(local)) = (socket.peer_addr(), socket.local_addr()) else {
         return;
     };
     // Small responses must not wait for an acknowledgement of the one before. A failure costs speed, nothing else.
     let _ = socket.set_nodelay(true);
-    let limits = &reactor.site.config.limits;
+    let limits = &shared.site.config.limits;
     let progress = Arc::new(Progress::new(Instant::now()));
     let client = Arc::new(Client {
-        site: Arc::clone(&reactor.site),
-        tasks: reactor.tasks.clone(),
+        site: Arc::clone(&shared.site),
+        tasks: shared.tasks.clone(),
         addresses: Addresses::new(remote, local),
         progress: Arc::clone(&progress),
     });
     let wire = Wire::new(socket, Arc::clone(&progress), limits);
-    let service = service_fn(|request| handle(request, &reactor, &client));
+    let service = service_fn(|request| handle(request, &shared, &client));
     let mut connection = builder(limits).serve_connection(wire, service);
-    let end = run(&mut connection, &reactor, &progress).await;
+    let end = run(&mut connection, &shared, &progress).await;
     let wire = connection.into_parts().io;
     conclude(end, wire, &client).await;
 }
@@ -132,7 +132,7 @@ enum End {
 /// Polls the connection, ends it on a deadline and leads it to its end when the reactor stops.
 async fn run<B, S>(
     connection: &mut http1::Connection<Wire, S>,
-    reactor: &Reactor<B>,
+    shared: &Shared<B>,
     progress: &Progress,
 ) -> End
 where
@@ -140,8 +140,8 @@ where
     S: HttpService<Incoming, ResBody = ReplyBody>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let limits = &reactor.site.config.limits;
-    let mut stopped = pin!(reactor.stopped.notified());
+    let limits = &shared.site.config.limits;
+    let mut stopped = pin!(shared.stopped.notified());
     let mut sleep = pin!(sleep_until(Instant::now() + limits.header_timeout));
     let mut timer = Timer {
         sleep: sleep.as_mut(),
@@ -149,8 +149,8 @@ where
     };
     let (mut watched, mut led_out) = (false, false);
     poll_fn(move |cx| {
-        reactor.backend.look();
-        if reactor.stopping.load(Ordering::Relaxed) {
+        shared.backend.look();
+        if shared.stopping.load(Ordering::Relaxed) {
             progress.stop();
         } else if !watched {
             watched = true;
@@ -160,7 +160,7 @@ where
             return Poll::Ready(End::Done(result));
         }
         if !led_out
-            && reactor.stopping.load(Ordering::Relaxed)
+            && shared.stopping.load(Ordering::Relaxed)
             && (progress.phase() == Phase::Exchange || !progress.unread())
         {
             led_out = true;
@@ -237,12 +237,12 @@ async fn conclude(end: End, wire: Wire, client: &Arc<Client>) {
 /// One request.
 async fn handle<B: Backend>(
     request: http::Request<Incoming>,
-    reactor: &Reactor<B>,
+    shared: &Shared<B>,
     client: &Arc<Client>,
 ) -> Result<http::Response<ReplyBody>, Infallible> {
     let (head, body) = request.into_parts();
     let mut record = Record::begin(Arc::clone(client), &head, !body.is_end_stream());
-    let result = answer(&head, body, reactor, &mut record).await;
+    let result = answer(&head, body, shared, &mut record).await;
     let mut response = match result {
         Ok(response) => {
             record.set(response.status(), Ending::Ok);
@@ -267,16 +267,16 @@ async fn handle<B: Backend>(
 async fn answer<B: Backend>(
     head: &request::Parts,
     body: Incoming,
-    reactor: &Reactor<B>,
+    shared: &Shared<B>,
     record: &mut Record,
 ) -> Result<http::Response<Content>, Refusal> {
     check::head(head)?;
     if head.uri.path() == "*" {
         return Ok(reply::options(check::ALLOW_ANY));
     }
-    let site = &*reactor.site;
+    let site = &*shared.site;
     let path = route::decode(head.uri.path())?;
-    let script = match site.router.route(&path, &reactor.files, record.started)? {
+    let script = match site.router.route(&path, &shared.files, record.started)? {
         // Boxed, as is the reception of a body: their states would make the future of every request, which hyper moves, larger.
         Route::File(file) => return Box::pin(static_files::serve(head, file)).await,
         Route::AddSlash(location) => return Ok(reply::moved(&location, head.uri.query())),
@@ -304,7 +304,7 @@ async fn answer<B: Backend>(
         body,
         idempotent: is_idempotent(&head.method),
     };
-    let response = reactor.backend.send(request).await.map_err(Refusal::Dispatch)?;
+    let response = shared.backend.send(request).await.map_err(Refusal::Dispatch)?;
     record.worker = Some(response.worker);
     Ok(reply::from_script(response, &head.method))
 }

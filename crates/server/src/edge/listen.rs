@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::http::{self, Reactor};
+use super::http::{self, Shared};
 use super::{Backend, Site};
 
 /// Connections the kernel holds until they are accepted (at most `net.core.somaxconn`).
@@ -193,20 +193,20 @@ impl Intake {
     /// and each other one ends with the request it is at; how long that may take is the caller's affair (dropping the runtime cuts
     /// them).
     pub async fn serve<B: Backend>(mut self, site: Arc<Site>, backend: B, stop: CancellationToken) {
-        let reactor = Arc::new(Reactor::new(site, backend));
+        let shared = Arc::new(Shared::new(site, backend));
         // Ends when the acceptor has: so a client that sees its idle connection close finds that nobody listens.
         while let Some(guest) = self.receiver.recv().await {
-            admit(guest, &reactor);
+            admit(guest, &shared);
         }
         // An acceptor that ended by itself leaves connections that live on until the stop.
         stop.cancelled().await;
-        reactor.stop();
-        reactor.tasks().close();
-        reactor.tasks().wait().await;
+        shared.stop();
+        shared.tasks().close();
+        shared.tasks().wait().await;
     }
 }
 
-fn admit<B: Backend>(guest: Guest, reactor: &Arc<Reactor<B>>) {
+fn admit<B: Backend>(guest: Guest, shared: &Arc<Shared<B>>) {
     let Guest {
         socket,
         _counted: counted,
@@ -221,8 +221,8 @@ fn admit<B: Backend>(guest: Guest, reactor: &Arc<Reactor<B>>) {
             return;
         }
     };
-    let for_task = Arc::clone(reactor);
-    reactor.tasks().spawn(async move {
+    let for_task = Arc::clone(shared);
+    shared.tasks().spawn(async move {
         http::serve(socket, for_task).await;
         drop(counted);
     });
