@@ -23,7 +23,7 @@ const _: () = assert!(
     "every setting that is accepted can be served"
 );
 
-const NONE: Duration = Duration::ZERO;
+const ZERO: Duration = Duration::ZERO;
 const MILLI: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -48,7 +48,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         ),
         limits: limits(&mut reader),
         log: log(&mut reader),
-        stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), NONE..=HOUR),
+        stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         root: entry.root.clone(),
         pool: pool(&mut reader, &dir, entry, cores),
@@ -159,8 +159,8 @@ fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
         ),
         ini: reader.table(INI),
         queue_length: reader.number("pool.web.queue_length", 1024, 0..=1_000_000),
-        queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), NONE..=HOUR),
-        request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), NONE..=DAY),
+        queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), ZERO..=HOUR),
+        request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), ZERO..=DAY),
         boot_timeout: reader.duration("pool.web.boot_timeout", Duration::from_secs(30), MILLI..=HOUR),
         worker_binary: existing(
             reader,
