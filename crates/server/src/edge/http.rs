@@ -150,7 +150,9 @@ where
     let (mut watched, mut led_out) = (false, false);
     poll_fn(move |cx| {
         shared.backend.look();
-        if shared.stopping.load(Ordering::Relaxed) {
+        // Relaxed: `Shared::stop` stores it on this thread, so it stays as it is during a poll.
+        let stopping = shared.stopping.load(Ordering::Relaxed);
+        if stopping {
             progress.stop();
         } else if !watched {
             watched = true;
@@ -159,10 +161,7 @@ where
         if let Poll::Ready(result) = Pin::new(&mut *connection).poll(cx) {
             return Poll::Ready(End::Done(result));
         }
-        if !led_out
-            && shared.stopping.load(Ordering::Relaxed)
-            && (progress.phase() == Phase::Exchange || !progress.unread())
-        {
+        if !led_out && stopping && (progress.phase() == Phase::Exchange || !progress.unread()) {
             led_out = true;
             Pin::new(&mut *connection).graceful_shutdown();
             if let Poll::Ready(result) = Pin::new(&mut *connection).poll(cx) {
