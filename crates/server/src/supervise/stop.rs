@@ -12,17 +12,10 @@ const DEATH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long tasks may read what ended processes have left in their pipes.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How the pool ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// Workers that were killed, with a request or because they did not end by themselves.
-    pub killed: usize,
-}
-
 impl Supervisor {
     /// Lets workers finish the request that they run, then ends them and the zygote; kills what is left at `until`. Nothing is
     /// started any more. Cancel-safe: call [`Supervisor::cut`] instead to hurry.
-    pub async fn drain(&mut self, until: Instant) -> Ended {
+    pub async fn drain(&mut self, until: Instant) {
         self.state.stop();
         for worker in self.each_worker(|(worker, _), _| Some(worker)) {
             self.pool.memory().command(worker, Command::Drain);
@@ -33,11 +26,10 @@ impl Supervisor {
         self.end_zygote().await;
         self.last_words().await;
         info!(killed, "workers stopped");
-        Ended { killed }
     }
 
     /// Kills everything at once.
-    pub async fn cut(&mut self) -> Ended {
+    pub async fn cut(&mut self) {
         self.state.stop();
         let killed = self.kill_workers("the server was told to stop at once");
         if let Some(zygote) = &self.zygote {
@@ -45,7 +37,6 @@ impl Supervisor {
         }
         self.end_zygote().await;
         info!(killed, "workers stopped");
-        Ended { killed }
     }
 
     fn no_workers(&self) -> bool {
