@@ -256,6 +256,9 @@ async fn handle<B: Backend>(
     };
     if record.unread {
         client.progress.set_linger();
+    }
+    // Relaxed: `Shared::stop` stores it on this thread. hyper is told of the stop only between two polls, maybe after this response.
+    if record.unread || shared.stopping.load(Ordering::Relaxed) {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
