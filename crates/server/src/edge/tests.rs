@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,7 +26,12 @@ use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBod
 
 /// Answers with the variables it got, or as the target says.
 #[derive(Clone)]
-struct Echo;
+struct Echo {
+    /// Told of each request for `/wait`.
+    arrived: mpsc::Sender<()>,
+    /// Cancelled when these are to be answered.
+    gate: CancellationToken,
+}
 
 impl Backend for Echo {
     async fn send(&self, request: Request) -> Result<Response, DispatchError> {
@@ -69,7 +74,8 @@ impl Backend for Echo {
             status = StatusCode::NO_CONTENT;
         }
         if uri == "/wait" {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            self.arrived.send(()).unwrap();
+            self.gate.cancelled().await;
             body = whole("waited");
         }
         let reason = if uri == "/reason" {
@@ -137,6 +143,8 @@ struct Server {
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
     log: Arc<Mutex<Vec<u8>>>,
+    arrivals: mpsc::Receiver<()>,
+    gate: CancellationToken,
 }
 
 struct LogTo(Arc<Mutex<Vec<u8>>>);
@@ -168,6 +176,12 @@ impl Server {
         let stop = CancellationToken::new();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (access, token) = (LogTo(Arc::clone(&log)), stop.clone());
+        let (arrived, arrivals) = mpsc::channel();
+        let gate = CancellationToken::new();
+        let echo = Echo {
+            arrived,
+            gate: gate.clone(),
+        };
         let thread = std::thread::spawn(move || {
             let access = AccessLog::start(LogFormat::Text, access).unwrap();
             let (acceptor, intakes) = split(1, config.limits.connections);
@@ -179,7 +193,7 @@ impl Server {
             runtime.block_on(async {
                 let accepting = tokio::spawn(acceptor.run(listener, token.clone()));
                 for intake in intakes {
-                    intake.serve(Arc::clone(&site), Echo, token.clone()).await;
+                    intake.serve(Arc::clone(&site), echo.clone(), token.clone()).await;
                 }
                 accepting.await.unwrap().unwrap();
             });
@@ -190,6 +204,8 @@ impl Server {
             stop,
             thread: Some(thread),
             log,
+            arrivals,
+            gate,
         }
     }
 
@@ -224,6 +240,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
+        self.gate.cancel();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -450,9 +467,13 @@ fn a_stop_answers_what_was_asked_and_closes_the_rest() {
     idle.read_exact(&mut first).unwrap();
     let mut busy = server.connect();
     busy.write_all(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    server.arrivals.recv_timeout(Duration::from_secs(20)).unwrap();
     let mut fresh = server.connect();
     fresh.write_all(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     server.stop.cancel();
+    // It is closed by the stop, which has begun then.
+    assert!(read_all(&mut idle).ends_with("hel"));
+    server.gate.cancel();
     for socket in [&mut busy, &mut fresh] {
         let answer = read_all(socket);
         assert!(
@@ -460,7 +481,6 @@ fn a_stop_answers_what_was_asked_and_closes_the_rest() {
             "{answer}"
         );
     }
-    assert!(read_all(&mut idle).ends_with("hel"));
     let address = server.address;
     let log = server.stop();
     assert_eq!(log.lines().count(), 3, "{log}");
