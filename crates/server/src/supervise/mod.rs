@@ -93,6 +93,16 @@ enum Event {
     },
 }
 
+impl Event {
+    fn said(generation: u32, (message, fds): (FromZygote, Vec<OwnedFd>)) -> Self {
+        Self::Zygote {
+            generation,
+            message,
+            fds,
+        }
+    }
+}
+
 /// One pool's processes.
 #[derive(Debug)]
 pub struct Supervisor {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipc::control::{self, Boot, Fork, FromZygote, Mode, ToZygote};
+use ipc::control::{self, Boot, Fork, Mode, ToZygote};
 use ipc::server_side::PoolMemory;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -171,21 +171,11 @@ async fn watch(generation: u32, socket: Arc<Socket>, process: Arc<Process>, even
     loop {
         // Cancel-safe: a message is received in one system call.
         let received = tokio::select! {
-            received = socket.receive::<FromZygote>() => received,
+            received = socket.receive() => received,
             () = process.ended() => break,
         };
         match received {
-            Ok(Some((message, fds))) => {
-                tell(
-                    &events,
-                    Event::Zygote {
-                        generation,
-                        message,
-                        fds,
-                    },
-                )
-                .await;
-            }
+            Ok(Some(said)) => tell(&events, Event::said(generation, said)).await,
             Ok(None) => break,
             Err(error) => {
                 error!(generation, %error, "zygote killed: it sent what is not understood");
@@ -198,16 +188,8 @@ async fn watch(generation: u32, socket: Arc<Socket>, process: Arc<Process>, even
         process.kill();
         process.ended().await;
     }
-    while let Ok(Some((message, fds))) = socket.receive_now::<FromZygote>() {
-        tell(
-            &events,
-            Event::Zygote {
-                generation,
-                message,
-                fds,
-            },
-        )
-        .await;
+    while let Ok(Some(said)) = socket.receive_now() {
+        tell(&events, Event::said(generation, said)).await;
     }
     tell(&events, Event::ZygoteGone { generation }).await;
 }
