@@ -7,7 +7,8 @@
 //! Start: socket, shared memory, zygote, first worker, reactors, ready line. Stop, in reverse: no new connections, running
 //! requests finish, workers drain, the zygote ends. Called by `cli` (through `main`). Runs in: server.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,8 +44,7 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
 async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     // First, so that a signal during the start is not lost.
     let mut signals = Signals::new().context("watching signals")?;
-    let listener = edge::bind(config.listen)
-        .with_context(|| format!("binding {}, which --listen can change", config.listen))?;
+    let listener = edge::bind(config.listen).map_err(|error| not_bound(config.listen, error))?;
     let address = listener
         .local_addr()
         .context("asking for the address that was bound")?;
@@ -145,18 +145,31 @@ impl Server {
     }
 }
 
+/// Says what can be done about it.
+fn not_bound(address: SocketAddr, error: io::Error) -> anyhow::Error {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => "is another server running? ",
+        io::ErrorKind::AddrNotAvailable => "no interface has this address; ",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need CAP_NET_BIND_SERVICE; ",
+        _ => "",
+    };
+    anyhow!(error).context(format!(
+        "binding {address} ({hint}choose another address with --listen)"
+    ))
+}
+
 fn access_log(config: &Config) -> anyhow::Result<Option<AccessLog>> {
     if !config.log.access {
         return Ok(None);
     }
-    let log = AccessLog::start(config.log.format, std::io::stdout());
+    let log = AccessLog::start(config.log.format, io::stdout());
     log.map(Some).context("starting the access log")
 }
 
 fn print_line(line: &str) {
     // Nobody may listen; the server serves all the same.
-    let _ = writeln!(std::io::stdout(), "{line}");
-    let _ = std::io::stdout().flush();
+    let _ = writeln!(io::stdout(), "{line}");
+    let _ = io::stdout().flush();
 }
 
 /// A connection takes a descriptor, a spooled body another: as many as the system allows.
@@ -202,7 +215,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -228,5 +241,19 @@ mod tests {
     fn connections_leave_descriptors_for_new_workers() {
         assert_eq!(connections_within(1024, 4), 1024 - 64 - 64);
         assert_eq!(connections_within(64, 4), 1);
+    }
+
+    #[test]
+    fn an_address_in_use_is_named_with_what_to_do() {
+        let taken = edge::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = not_bound(address, edge::bind(address).unwrap_err());
+        assert_eq!(
+            format!("{error:#}"),
+            format!(
+                "binding {address} (is another server running? choose another address with --listen): \
+                 Address already in use (os error 98)"
+            )
+        );
     }
 }
