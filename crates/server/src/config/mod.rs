@@ -47,7 +47,7 @@ pub struct Loaded {
 /// Everything `hearth serve` was told, or chose.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The project folder, absolute.
+    /// The project folder, absolute. It is UTF-8, as are `root` and the paths of `pool` that are relative to it.
     pub dir: PathBuf,
     /// Document root, absolute: static files and classic scripts are found below it. Links below `dir` are kept as
     /// they are, so that `pool.script` has `root` as its literal beginning when it lies below it.

@@ -59,19 +59,28 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
 }
 
 fn project_folder(dir: &Path) -> Result<PathBuf, Errors> {
-    let wrong = |why: String| {
-        let text = format!("opening the project folder: {why}; name the folder of a PHP application");
+    let wrong = |why: &str| {
+        let text = format!("opening the project folder: {why}");
         Errors(vec![Problem {
             origin: Origin::Dir(dir.display().to_string()),
             text,
         }])
     };
-    let path = dir.canonicalize().map_err(|error| wrong(error.to_string()))?;
-    if path.is_dir() {
-        Ok(path)
-    } else {
-        Err(wrong("not a folder".to_owned()))
+    let hint = "name the folder of a PHP application";
+    let path = dir
+        .canonicalize()
+        .map_err(|error| wrong(&format!("{error}; {hint}")))?;
+    if !path.is_dir() {
+        return Err(wrong(&format!("not a folder; {hint}")));
     }
+    // What the zygote is told of it, or of what lies below it, is text.
+    if path.to_str().is_none() {
+        return Err(wrong(&format!(
+            "{} is not UTF-8; rename the folder",
+            path.display()
+        )));
+    }
+    Ok(path)
 }
 
 fn listen(reader: &mut Reader) -> SocketAddr {
@@ -221,4 +230,26 @@ pub(super) fn existing(
     );
     reader.wrong(origin, key, &Value::Text(text), &why);
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_whose_path_is_not_utf_8_is_refused() {
+        let name = format!("hearth-config-latin-1-{}-", std::process::id()).into_bytes();
+        let name = std::ffi::OsString::from_vec([name, b"caf\xe9".to_vec()].concat());
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir(&dir).unwrap();
+        let error = project_folder(&dir).unwrap_err().to_string();
+        std::fs::remove_dir(&dir).unwrap();
+        assert!(
+            error.contains("opening the project folder: ")
+                && error.ends_with("is not UTF-8; rename the folder"),
+            "{error}"
+        );
+    }
 }

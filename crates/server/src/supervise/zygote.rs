@@ -58,6 +58,7 @@ enum Order {
 impl Recipe {
     pub(super) fn new(config: &Config, memory: &PoolMemory, eventfds: Vec<OwnedFd>) -> Self {
         let pool = &config.pool;
+        // Nothing is lost: `config` refuses paths that are not UTF-8.
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let (mode, script) = match pool.mode {
             config::Mode::Classic => (Mode::Classic, None),
