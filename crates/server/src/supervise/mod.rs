@@ -41,7 +41,7 @@ use tracing::{debug, error, info, warn};
 use self::ending::Ending;
 use self::policy::{Action, State};
 use self::process::Process;
-use self::worker::{Figures, Surroundings, Unborn, Who, Worker};
+use self::worker::{Cause, Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
 use crate::config::Config;
 use crate::dispatch::{KillRequest, PoolShared};
@@ -86,7 +86,7 @@ enum Event {
     },
     /// A zygote is dead, and all that it said has been handed on.
     ZygoteGone { generation: u32 },
-    /// A worker's pidfd fired.
+    /// A worker's pidfd fired, or it is certain that a lost one is gone.
     WorkerGone {
         worker: WorkerId,
         incarnation: Incarnation,
@@ -115,6 +115,8 @@ pub struct Supervisor {
     /// Asked for, not forked yet.
     unborn: BTreeMap<u16, Unborn>,
     workers: BTreeMap<u16, Worker>,
+    /// Perhaps forked, perhaps still alive: their numbers are not forked again before it is certain that they are gone.
+    lost: BTreeMap<u16, Lost>,
     /// Why all workers are being killed; none is forked until the last is gone and the queue was emptied.
     purge: Option<&'static str>,
     incarnations: Vec<Incarnation>,
@@ -147,6 +149,7 @@ impl Supervisor {
             php_version: None,
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
+            lost: BTreeMap::new(),
             purge: None,
             incarnations: vec![Incarnation(0); usize::from(workers)],
             start_error: None,
@@ -322,7 +325,10 @@ impl Supervisor {
                 reason,
             } => {
                 error!(worker, incarnation, reason, "worker not forked");
-                if self.unborn.remove(&worker).is_some() {
+                if self
+                    .take_unborn((WorkerId(worker), Incarnation(incarnation)))
+                    .is_some()
+                {
                     self.state.fork_failed(worker, Instant::now());
                 }
             }
@@ -340,19 +346,12 @@ impl Supervisor {
 
     fn note_forked(&mut self, who: Who, pid: i32, fds: Vec<OwnedFd>) {
         let (number, incarnation) = (who.0.0, who.1);
-        let expected = self
-            .unborn
-            .remove(&number)
-            .filter(|unborn| unborn.incarnation == incarnation);
+        let expected = self.take_unborn(who);
         let process = fds.into_iter().next().map(|pidfd| Process::new(pid, pidfd));
         match (expected, process) {
             (Some(unborn), Some(Ok(process))) => {
-                let env = Surroundings {
-                    pool: &self.pool,
-                    events: &self.events,
-                    tasks: &self.tasks,
-                };
-                self.workers.insert(number, unborn.born(who, process, &env));
+                let worker = unborn.born(who, process, &self.surroundings());
+                self.workers.insert(number, worker);
                 self.state.worker_started(number);
                 if let Some(reason) = self.purge
                     && let Some(worker) = self.workers.get_mut(&number)
@@ -365,13 +364,13 @@ impl Supervisor {
                 }
             }
             (expected, _) => {
-                // Its lifeline closes here, which ends it.
+                // If nobody expected it, its lifeline closed long ago.
                 error!(
                     worker = number,
                     pid, "worker given up: the zygote's report makes no sense"
                 );
-                if expected.is_some() {
-                    self.state.fork_failed(number, Instant::now());
+                if let Some(unborn) = expected {
+                    self.give_up(number, unborn, Cause::SenselessReport);
                 }
             }
         }
@@ -395,9 +394,7 @@ impl Supervisor {
             warn!(generation, %why, workers = self.workers.len(), "zygote died");
         }
         for (number, unborn) in std::mem::take(&mut self.unborn) {
-            // If it was forked after all, it ends with its lifeline; what it may have claimed is settled.
-            let why = "its zygote died while it was forked";
-            self.pool.worker_died(WorkerId(number), unborn.incarnation, why);
+            self.give_up(number, unborn, Cause::ZygoteDied);
         }
         self.state.zygote_gone(Instant::now());
         // What it had not reaped has become ours.
@@ -408,6 +405,7 @@ impl Supervisor {
     }
 
     fn note_worker_gone(&mut self, who: Who) {
+        self.note_lost_gone(who);
         let Some(worker) = self.worker(who) else { return };
         if let Some(ending) = worker.process.reap() {
             self.settle(who, ending);
@@ -416,6 +414,30 @@ impl Supervisor {
         // The zygote is its parent and says how it ended, soon.
         if let Some(worker) = self.workers.get_mut(&who.0.0) {
             worker.gone_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn give_up(&mut self, number: u16, unborn: Unborn, cause: Cause) {
+        let lost = unborn.give_up(WorkerId(number), cause, &self.surroundings());
+        self.lost.insert(number, lost);
+        self.state.worker_lost(number);
+    }
+
+    /// A lost worker is certainly gone: dispatch settles what it may have claimed, and its number may be forked again.
+    fn note_lost_gone(&mut self, (worker, incarnation): Who) {
+        // Its predecessor's end may be told only now.
+        let Some(&Lost { cause, .. }) = self
+            .lost
+            .get(&worker.0)
+            .filter(|lost| lost.incarnation == incarnation)
+        else {
+            return;
+        };
+        self.lost.remove(&worker.0);
+        self.pool.worker_died(worker, incarnation, &cause.to_string());
+        match cause {
+            Cause::ZygoteDied => self.state.lost_is_gone(worker.0),
+            Cause::SenselessReport => self.state.fork_failed(worker.0, Instant::now()),
         }
     }
 
@@ -498,7 +520,7 @@ impl Supervisor {
 
     /// After the death of the last worker that may have damaged shared memory.
     fn end_purge(&mut self) {
-        if self.purge.is_some() && self.workers.is_empty() && self.unborn.is_empty() {
+        if self.purge.is_some() && self.no_workers() {
             self.purge = None;
             self.state.hold(false);
             self.pool.reset_queue();
@@ -519,6 +541,19 @@ impl Supervisor {
         self.workers
             .get(&worker.0)
             .filter(|found| found.incarnation == incarnation)
+    }
+
+    fn take_unborn(&mut self, (worker, incarnation): Who) -> Option<Unborn> {
+        let found = self.unborn.get(&worker.0)?.incarnation == incarnation;
+        found.then(|| self.unborn.remove(&worker.0)).flatten()
+    }
+
+    fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            pool: &self.pool,
+            events: &self.events,
+            tasks: &self.tasks,
+        }
     }
 
     fn each_worker<T>(&self, each: impl Fn(Who, &Worker) -> Option<T>) -> Vec<T> {

@@ -62,6 +62,8 @@ enum Seat {
     Empty { until: Option<Instant> },
     /// The zygote was asked; it is given up at `until`.
     Forking { until: Instant },
+    /// A process may run, of which only its end will be heard.
+    Lost,
     /// A process runs.
     Taken,
 }
@@ -141,7 +143,7 @@ impl State {
                     return;
                 }
                 Seat::Forking { until } => plan.wait_until(until),
-                Seat::Taken => {}
+                Seat::Lost | Seat::Taken => {}
             }
         }
     }
@@ -172,6 +174,21 @@ impl State {
     pub(super) fn worker_started(&mut self, number: u16) {
         if let Some((seat, _)) = self.seats.get_mut(usize::from(number)) {
             *seat = Seat::Taken;
+        }
+    }
+
+    /// Nobody can say whether worker `number` was forked; it is not forked again before [`State::lost_is_gone`] or
+    /// [`State::fork_failed`].
+    pub(super) fn worker_lost(&mut self, number: u16) {
+        if let Some((seat, _)) = self.seats.get_mut(usize::from(number)) {
+            *seat = Seat::Lost;
+        }
+    }
+
+    /// It is certain that the lost worker `number` is gone, through no fault of its own.
+    pub(super) fn lost_is_gone(&mut self, number: u16) {
+        if let Some((seat, _)) = self.seats.get_mut(usize::from(number)) {
+            *seat = Seat::Empty { until: None };
         }
     }
 
@@ -330,6 +347,22 @@ mod tests {
         state.zygote_gone(now);
         assert_eq!(state.plan(now).actions, [Action::StartZygote]);
         state.zygote_ready();
+        assert_eq!(state.plan(now).actions, [Action::Fork(1)]);
+    }
+
+    #[test]
+    fn a_lost_worker_is_forked_again_only_once_it_is_gone() {
+        let now = Instant::now();
+        let mut state = ready(2, now);
+        assert_eq!(state.plan(now).actions.len(), 2);
+        state.worker_lost(1);
+        state.zygote_gone(now);
+        assert_eq!(state.plan(now).actions, [Action::StartZygote]);
+        state.zygote_ready();
+        assert_eq!(state.plan(now).actions, [Action::Fork(0)]);
+        state.worker_started(0);
+        assert_eq!(state.plan(now + FORK_TIMEOUT), Plan::default());
+        state.lost_is_gone(1);
         assert_eq!(state.plan(now).actions, [Action::Fork(1)]);
     }
 

@@ -43,6 +43,17 @@ impl Socket {
         }
     }
 
+    /// Returns once nobody holds the other end any more. Messages are left unread. Cancel-safe.
+    pub(super) async fn closed(&self) {
+        // An error means that the runtime is shutting down: then nobody asks for the answer either.
+        while let Ok(mut guard) = self.0.readable().await {
+            if guard.ready().is_read_closed() {
+                return;
+            }
+            guard.clear_ready();
+        }
+    }
+
     /// Sends one message. Waits while the other side has not taken earlier ones (the kernel holds about ten).
     pub(super) async fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.0
@@ -55,5 +66,35 @@ fn gone_is_end<T>(received: io::Result<Option<T>>) -> io::Result<Option<T>> {
     match received {
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
         received => received,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_closed_once_the_last_holder_of_the_other_end_is_gone() {
+        let (ours, theirs) = control::pair().unwrap();
+        let socket = Socket::new(ours).unwrap();
+        let held = theirs.try_clone().unwrap();
+        control::send(theirs.as_fd(), &"unread", &[]).unwrap();
+        drop(theirs);
+        socket.0.readable().await.unwrap().retain_ready();
+        let mut closed = pin!(socket.closed());
+        poll_fn(|cx| {
+            assert!(closed.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        drop(held);
+        tokio::time::timeout(Duration::from_secs(20), closed)
+            .await
+            .unwrap();
     }
 }

@@ -39,8 +39,9 @@ impl Supervisor {
         info!(killed, "workers stopped");
     }
 
-    fn no_workers(&self) -> bool {
-        self.workers.is_empty() && self.unborn.is_empty()
+    /// No process is left, or may be left, that can write to shared memory.
+    pub(super) fn no_workers(&self) -> bool {
+        self.workers.is_empty() && self.unborn.is_empty() && self.lost.is_empty()
     }
 
     fn kill_workers(&mut self, reason: &'static str) -> usize {

@@ -1,5 +1,6 @@
 //! One worker: what it is forked with, and what the server keeps of it. Runs in: server.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -82,6 +83,26 @@ impl Unborn {
         ))
     }
 
+    /// Ends the worker, if there is one, and reports that none is left. The closed lifeline kills it; the other end of its socket
+    /// is held by the order to fork, by the zygote and by the worker alone, and by nobody once all three are gone: a process that
+    /// ends gives back its memory before its descriptors (Linux `do_exit`), so from then on it writes to no slot.
+    pub(super) fn give_up(self, worker: WorkerId, cause: Cause, env: &Surroundings<'_>) -> Lost {
+        let Self {
+            incarnation,
+            socket,
+            lifeline,
+            ..
+        } = self;
+        drop(lifeline);
+        let events = env.events.clone();
+        env.tasks.spawn(async move {
+            socket.closed().await;
+            // The supervisor is gone only when the server has stopped.
+            let _ = events.send(Event::WorkerGone { worker, incarnation }).await;
+        });
+        Lost { incarnation, cause }
+    }
+
     /// The worker runs: from now on it is listened to.
     pub(super) fn born(self, who: Who, process: Process, env: &Surroundings<'_>) -> Worker {
         let process = Arc::new(process);
@@ -101,6 +122,31 @@ impl Unborn {
             killed: None,
             _lifeline: self.lifeline,
         }
+    }
+}
+
+/// A worker that may have been forked, by a zygote that has not said so in a way that can be used. There is no pidfd to wait for.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) incarnation: Incarnation,
+    pub(super) cause: Cause,
+}
+
+/// Why a worker is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The zygote died before it said whether it had forked.
+    ZygoteDied,
+    /// It said so without a pidfd that can be watched.
+    SenselessReport,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZygoteDied => "its zygote died while it was forked",
+            Self::SenselessReport => "the zygote's report made no sense",
+        })
     }
 }
 
