@@ -27,10 +27,11 @@ test: packages-test check unit ipc it phpt php test-modern ## everything: lints,
 test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
 	dev/modern $(TARGET)/modern make it phpt php
 
-check: packages-test packages-check ## format, lints, style of the PHP
+check: packages-test packages-check ## format, lints, style of the PHP, age of generated files
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	phpcs -q --standard=php/phpcs.xml
+	dev/stub-hash crates/worker/sapi/functions.stub.php crates/worker/sapi/functions_arginfo.h
 
 unit: packages-build ## unit tests of the server and the layering test
 	$(CARGO) test --locked -p hearth --lib --bins --test layers
