@@ -13,6 +13,7 @@
 #include "context.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_list.h>
@@ -341,6 +342,11 @@ static bool request_end(void)
 	} zend_end_try();
 	hearth_forget_request_info();
 	forget_ticks();
+	/* As ext/standard/basic_functions.c PHP_RSHUTDOWN_FUNCTION(basic) does. */
+	if (BG(umask) != -1) {
+		umask(BG(umask));
+		BG(umask) = -1;
+	}
 	zend_set_memory_limit(PG(memory_limit));
 	BG(user_shutdown_function_names) = hearth.boot_shutdown_functions;
 	CG(unclean_shutdown) = 0;

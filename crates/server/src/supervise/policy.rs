@@ -13,6 +13,8 @@ const FREE_CRASHES: u32 = 3;
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Longest delay between two forks of a worker number.
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
+/// The same for workers that got as far as a request: it was that which crashed them, and others wait.
+const LONGEST_DELAY_AT_WORK: Duration = Duration::from_millis(200);
 /// How long the zygote may take to fork, which is a matter of milliseconds; then it hangs.
 const FORK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay before a zygote is started after one that did not boot; doubles with each further failure.
@@ -220,7 +222,12 @@ impl State {
             did.finished
         };
         *crashes = if sound { 0 } else { crashes.saturating_add(1) };
-        let delay = delay_after(*crashes);
+        let longest = if did.claimed {
+            LONGEST_DELAY_AT_WORK
+        } else {
+            LONGEST_DELAY
+        };
+        let delay = delay_after(*crashes).min(longest);
         *seat = Seat::Empty {
             until: (!delay.is_zero()).then(|| now + delay),
         };
@@ -379,7 +386,7 @@ mod tests {
             (
                 Ending::Signal(11),
                 TOOK_ONE,
-                [0, 0, 0, 100, 200, 400, 800, 1600, 3200, 6400],
+                [0, 0, 0, 100, 200, 200, 200, 200, 200, 200],
             ),
             (Ending::Code(exit::SCRIPT_ENDED), TOOK_ONE, [0; 10]),
             (
