@@ -1,12 +1,12 @@
 //! The Hearth server: everything but PHP. See ARCHITECTURE.md for the tour of one request. Runs in: server.
 //!
 //! A module names only modules above it in this list (`tests/layers.rs` holds it):
-//! config, dispatch, then edge and supervise side by side, then app, then cli.
+//! config, dispatch, then edge and supervise side by side, then app, then cli. `main` needs `app` and `cli`.
 #![forbid(unsafe_code)]
 
 pub mod app;
 pub mod cli;
-pub mod config;
+mod config;
 pub mod dispatch;
-pub mod edge;
-pub mod supervise;
+mod edge;
+mod supervise;

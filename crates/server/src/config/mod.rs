@@ -6,8 +6,8 @@
 mod detect;
 mod entry;
 mod file;
-pub mod limits;
-pub mod pool;
+mod limits;
+mod pool;
 mod reader;
 mod resolve;
 #[cfg(test)]
@@ -17,10 +17,10 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use file::{Errors, Origin, Problem};
-pub use limits::{ByteSize, Limits};
-pub use pool::{Isolation, Mode, Pool};
-pub use value::{BadForm, format_duration, parse_duration};
+pub(crate) use file::Errors;
+pub(crate) use limits::{ByteSize, Limits};
+pub(crate) use pool::{Isolation, Mode, Pool};
+pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
 #[derive(Clone, Debug, Default)]

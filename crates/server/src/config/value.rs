@@ -28,7 +28,7 @@ pub struct BadForm(&'static str);
 
 /// Reads `"500 ms"`, `"30 s"`, `"2 min"` or `"1 h"`: a whole number and a unit. A number without a unit is refused,
 /// since seconds and milliseconds are too easily taken for each other.
-pub fn parse_duration(text: &str) -> Result<Duration, BadForm> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, BadForm> {
     let bad = BadForm("a duration such as \"500 ms\", \"30 s\", \"2 min\" or \"1 h\"");
     split(text)
         .and_then(|(count, unit)| scale(count, unit, &DURATIONS))
@@ -37,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadForm> {
 }
 
 /// The shortest text that `parse_duration` reads as this duration, to the millisecond.
-pub fn format_duration(duration: Duration) -> String {
+pub(crate) fn format_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if millis == 0 {
         return "0 s".to_owned();

@@ -24,7 +24,7 @@ const FLUSH: Duration = Duration::from_millis(500);
 
 /// The access log; one a server.
 #[derive(Debug)]
-pub struct AccessLog {
+pub(crate) struct AccessLog {
     format: LogFormat,
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
@@ -69,7 +69,7 @@ pub(super) struct Line<'a> {
 
 impl AccessLog {
     /// Starts the writer to `out`, standard output in the product.
-    pub fn start(format: LogFormat, out: impl Write + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn start(format: LogFormat, out: impl Write + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             wake: Condvar::new(),

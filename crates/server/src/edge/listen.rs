@@ -27,7 +27,7 @@ const HANDOVER: usize = 256;
 const REST: Duration = Duration::from_millis(100);
 
 /// Listens at `address`.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
@@ -37,7 +37,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// One acceptor and an intake for each of `reactors`; at most `limit` connections at a time.
-pub fn split(reactors: usize, limit: usize) -> (Acceptor, Vec<Intake>) {
+pub(crate) fn split(reactors: usize, limit: usize) -> (Acceptor, Vec<Intake>) {
     let open = Arc::new(Open {
         total: AtomicUsize::new(0),
         closed: Notify::new(),
@@ -74,7 +74,7 @@ struct Open {
 
 /// Accepts.
 #[derive(Debug)]
-pub struct Acceptor {
+pub(crate) struct Acceptor {
     seats: Vec<Seat>,
     open: Arc<Open>,
     limit: usize,
@@ -110,7 +110,7 @@ impl Drop for Counted {
 
 impl Acceptor {
     /// Accepts until `stop`, then once more what the kernel has taken, and closes the listening socket. The socket must not block.
-    pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+    pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         let last = listener.try_clone()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         // Cancel-safe: what `step` has accepted it hands over without waiting.
@@ -184,7 +184,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 /// Where a reactor gets its connections.
 #[derive(Debug)]
-pub struct Intake {
+pub(crate) struct Intake {
     receiver: mpsc::Receiver<Guest>,
 }
 
@@ -192,7 +192,7 @@ impl Intake {
     /// Serves connections until the acceptor has ended and the last connection is closed. After `stop` idle connections are closed
     /// and each other one ends with the request it is at; how long that may take is the caller's affair (dropping the runtime cuts
     /// them).
-    pub async fn serve<B: Backend>(mut self, site: Arc<Site>, backend: B, stop: CancellationToken) {
+    pub(crate) async fn serve<B: Backend>(mut self, site: Arc<Site>, backend: B, stop: CancellationToken) {
         let shared = Arc::new(Shared::new(site, backend));
         // Ends when the acceptor has: so a client that sees its idle connection close finds that nobody listens.
         while let Some(guest) = self.receiver.recv().await {

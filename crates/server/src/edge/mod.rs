@@ -5,14 +5,14 @@
 //! → `reply` (status, headers, error pages) → `access_log`. This module does not know workers; it is not the place for limits on
 //! PHP either. Called by `app`. Runs in: server, on the reactors.
 
-pub mod access_log;
-pub mod listen;
+pub(crate) mod access_log;
 
 mod body;
 mod check;
 mod file_body;
 mod http;
 mod linger;
+mod listen;
 mod params;
 mod range;
 mod reply;
@@ -29,11 +29,11 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::dispatch::{DispatchError, Pool, Request, Response};
 
-pub use listen::{Acceptor, Intake, bind, split};
+pub(crate) use listen::{Intake, bind, split};
 
 /// What answers the requests that no file answers: one handle a reactor. Product code has one, a pool of workers; tests of this
 /// module have others.
-pub trait Backend: Clone + Send + Sync + 'static {
+pub(crate) trait Backend: Clone + Send + Sync + 'static {
     /// Runs `request` and returns its response as soon as the head is known.
     fn send(&self, request: Request) -> impl Future<Output = Result<Response, DispatchError>> + Send;
 
@@ -53,7 +53,7 @@ impl Backend for Pool {
 
 /// What is served and how: the same for all reactors.
 #[derive(Debug)]
-pub struct Site {
+pub(crate) struct Site {
     config: Arc<Config>,
     router: route::Router,
     log: Option<access_log::AccessLog>,
@@ -61,7 +61,7 @@ pub struct Site {
 
 impl Site {
     /// `log` is `None` where no access log is wanted.
-    pub fn new(config: Arc<Config>, log: Option<access_log::AccessLog>) -> Self {
+    pub(crate) fn new(config: Arc<Config>, log: Option<access_log::AccessLog>) -> Self {
         let router = route::Router::new(&config);
         Self { config, router, log }
     }

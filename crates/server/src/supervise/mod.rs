@@ -51,7 +51,7 @@ const EVENTS: usize = 1024;
 
 /// Why the pool could not be started.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// The worker's binary could not be run.
     #[error("starting {binary}: {error}; is it installed beside hearth, and does it find libphp?")]
     Spawn {
@@ -70,7 +70,7 @@ pub enum StartError {
 
 /// The pool is up.
 #[derive(Clone, Debug)]
-pub struct Started {
+pub(crate) struct Started {
     /// `8.2.36`.
     pub php_version: String,
 }
@@ -105,7 +105,7 @@ impl Event {
 
 /// One pool's processes.
 #[derive(Debug)]
-pub struct Supervisor {
+pub(crate) struct Supervisor {
     pool: Arc<PoolShared>,
     recipe: Recipe,
     state: State,
@@ -130,7 +130,7 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Nothing is started yet. Must be called within the runtime that supervises.
-    pub fn new(
+    pub(crate) fn new(
         config: &Config,
         pool: Arc<PoolShared>,
         eventfds: Vec<OwnedFd>,
@@ -162,7 +162,7 @@ impl Supervisor {
     }
 
     /// Boots the application and returns once the first worker runs, or the first zygote has failed.
-    pub async fn start(&mut self) -> Result<Started, StartError> {
+    pub(crate) async fn start(&mut self) -> Result<Started, StartError> {
         loop {
             self.step().await;
             if let Some(error) = self.start_error.take() {
@@ -179,7 +179,7 @@ impl Supervisor {
     }
 
     /// Keeps the pool running. Never returns; cancel-safe.
-    pub async fn supervise(&mut self) {
+    pub(crate) async fn supervise(&mut self) {
         loop {
             self.step().await;
         }

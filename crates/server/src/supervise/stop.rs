@@ -15,7 +15,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 impl Supervisor {
     /// Lets workers finish the request that they run, then ends them and the zygote; kills what is left at `until`. Nothing is
     /// started any more. Cancel-safe: call [`Supervisor::cut`] instead to hurry.
-    pub async fn drain(&mut self, until: Instant) {
+    pub(crate) async fn drain(&mut self, until: Instant) {
         self.state.stop();
         for worker in self.each_worker(|(worker, _), _| Some(worker)) {
             self.pool.memory().command(worker, Command::Drain);
@@ -29,7 +29,7 @@ impl Supervisor {
     }
 
     /// Kills everything at once.
-    pub async fn cut(&mut self) {
+    pub(crate) async fn cut(&mut self) {
         self.state.stop();
         let killed = self.kill_workers("the server was told to stop at once");
         if let Some(zygote) = &self.zygote {
