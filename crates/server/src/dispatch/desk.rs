@@ -8,7 +8,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use ipc::server_side::{PoolMemory, ReactorId, Seen, WorkerMemory};
-use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
+use ipc::slot::{Incarnation, SlotId, WorkerId};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tracing::{debug, warn};
 
@@ -94,8 +94,8 @@ impl Desk {
         }
     }
 
-    /// A free slot and its next generation. The caller holds a permit of `free`, so there is one.
-    pub(super) fn take(&self, start: Start) -> Option<(SlotId, Gen)> {
+    /// A free slot, now in use with its next generation. The caller holds a permit of `free`, so there is one.
+    pub(super) fn take(&self, start: Start) -> Option<SlotId> {
         let mut slots = lock(&self.slots);
         let was_idle = slots.free.len() == slots.entries.len();
         let slot = slots.free.pop()?;
@@ -119,7 +119,7 @@ impl Desk {
         if was_idle {
             self.busy.notify_one();
         }
-        Some((slot, generation))
+        Some(slot)
     }
 
     /// Queues a filled slot. False: the ring is full or damaged.

@@ -236,9 +236,7 @@ impl Pool {
 
     async fn permit(&self) -> Result<SemaphorePermit<'_>, DispatchError> {
         if self.shared.under_way() >= self.shared.most {
-            return Err(DispatchError::QueueFull {
-                pool: self.shared.name.clone(),
-            });
+            return Err(self.full());
         }
         if let Ok(permit) = self.desk.free.try_acquire() {
             return Ok(permit);
@@ -262,25 +260,17 @@ impl Pool {
         since: Instant,
         permit: SemaphorePermit<'_>,
     ) -> Result<Lease, DispatchError> {
-        let full = || DispatchError::QueueFull {
-            pool: self.shared.name.clone(),
-        };
         let Request {
             id,
             mut head,
             body,
             idempotent,
         } = request;
-        let (kind, len, parts, spool) = match body {
-            RequestBody::Empty => (BodyKind::Empty, 0, Vec::new(), None),
-            RequestBody::Spooled { file, len } => (BodyKind::Spooled, len, Vec::new(), Some(Arc::new(file))),
-            body @ RequestBody::Memory(_) => {
-                let len = body.len();
-                let RequestBody::Memory(parts) = body else {
-                    return Err(full());
-                };
-                (BodyKind::InSlot, len, parts, None)
-            }
+        let len = body.len();
+        let (kind, parts, spool) = match body {
+            RequestBody::Empty => (BodyKind::Empty, Vec::new(), None),
+            RequestBody::Spooled { file, .. } => (BodyKind::Spooled, Vec::new(), Some(Arc::new(file))),
+            RequestBody::Memory(parts) => (BodyKind::InSlot, parts, None),
         };
         let start = Start {
             request: id,
@@ -288,7 +278,7 @@ impl Pool {
             since,
             spool,
         };
-        let (slot, _) = self.desk.take(start).ok_or_else(full)?;
+        let slot = self.desk.take(start).ok_or_else(|| self.full())?;
         // The slot gives its permit back when it is freed.
         permit.forget();
         let lease = Lease::new(Arc::clone(&self.desk), slot);
@@ -298,18 +288,24 @@ impl Pool {
         if self.desk.enqueue(slot) {
             Ok(lease)
         } else {
-            Err(full())
+            Err(self.full())
+        }
+    }
+
+    fn full(&self) -> DispatchError {
+        DispatchError::QueueFull {
+            pool: self.shared.name.clone(),
         }
     }
 
     /// Desks do not know the pool's name.
     fn named(&self, error: DispatchError) -> DispatchError {
-        let name = || self.shared.name.clone();
         match error {
-            DispatchError::QueueTimeout { waited, .. } => {
-                DispatchError::QueueTimeout { pool: name(), waited }
-            }
-            DispatchError::QueueFull { .. } => DispatchError::QueueFull { pool: name() },
+            DispatchError::QueueTimeout { waited, .. } => DispatchError::QueueTimeout {
+                pool: self.shared.name.clone(),
+                waited,
+            },
+            DispatchError::QueueFull { .. } => self.full(),
             other => other,
         }
     }
