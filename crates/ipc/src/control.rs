@@ -24,7 +24,7 @@ use crate::slot::{Incarnation, WorkerId};
 /// as 0 before PHP starts.
 pub const ZYGOTE_SOCKET: i32 = 0;
 /// Bytes of a message.
-const MAX_MESSAGE: usize = 64 * 1024;
+const MAX_MESSAGE: usize = 128 * 1024;
 /// Descriptors of a message: CTL, EST, REQ and an eventfd a reactor.
 const MAX_FDS: usize = 4 + MAX_REACTORS;
 
@@ -36,6 +36,45 @@ pub enum Mode {
     Classic,
     /// The worker script's handler.
     Resident,
+}
+
+/// How a resident application is warmed before workers are forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Warmup {
+    /// By a complete PHP request of its own, of which only the engine's caches are kept.
+    Clean,
+    /// By requests to the very instance that serves.
+    Requests,
+    /// Not at all.
+    None,
+}
+
+/// Bytes of any value in a message: hexadecimal digits there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Serialize for Bytes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
+        let digits = |&byte: &u8| [digit(byte >> 4), digit(byte & 15)];
+        serializer.collect_str(&self.0.iter().flat_map(digits).collect::<String>())
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let byte = |pair: &[u8]| match *pair {
+            [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+            _ => None,
+        };
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+        bytes
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("bytes must be pairs of hexadecimal digits"))
+    }
 }
 
 /// Server → zygote.
@@ -71,6 +110,10 @@ pub struct Boot {
     pub php_ini: Option<String>,
     /// Lines `name=value` that override the ini files.
     pub ini: String,
+    /// How the application is warmed; resident pools only.
+    pub warmup: Warmup,
+    /// Heads of the requests that warm, by [`crate::head::RequestWriter`].
+    pub warmup_requests: Vec<Bytes>,
 }
 
 /// One worker to fork.

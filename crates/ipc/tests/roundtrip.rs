@@ -12,7 +12,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ipc::body::{Position, stretches, waiting};
-use ipc::control::{self, Boot, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote};
+use ipc::control::{self, Boot, Bytes, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote, Warmup};
 use ipc::head::{BodyKind, Known, RequestReader, RequestWriter, ResponseReader, set_body, write_response};
 use ipc::layout::{LANE_BYTES, Layout};
 use proptest::collection::vec;
@@ -300,6 +300,12 @@ fn messages_arrive_with_their_descriptors() {
         root: "/app/public".to_owned(),
         php_ini: None,
         ini: "memory_limit=64M\n".repeat(1000),
+        warmup: Warmup::Clean,
+        warmup_requests: vec![
+            Bytes((0..=255).collect()),
+            Bytes(Vec::new()),
+            Bytes(vec![b'x'; 30_000]),
+        ],
     };
     let mut file = tempfile();
     file.write_all(b"spooled").unwrap();
@@ -360,7 +366,7 @@ fn messages_without_or_with_one_descriptor_arrive() {
 fn too_long_messages_are_refused_where_they_are_sent() {
     let (_ours, theirs) = control::pair().unwrap();
     let message = FromZygote::BootFailed {
-        reason: "x".repeat(70_000),
+        reason: "x".repeat(140_000),
     };
     let error = control::send(theirs.as_fd(), &message, &[]).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
@@ -369,7 +375,7 @@ fn too_long_messages_are_refused_where_they_are_sent() {
 #[test]
 fn messages_cut_short_are_refused() {
     let (ours, theirs) = control::pair().unwrap();
-    rustix::io::write(&theirs, &vec![b' '; 70_000]).unwrap();
+    rustix::io::write(&theirs, &vec![b' '; 140_000]).unwrap();
     assert!(control::receive::<FromWorker>(ours.as_fd()).is_err());
 }
 

@@ -49,8 +49,15 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         .local_addr()
         .context("asking for the address that was bound")?;
     let pool = PoolShared::create(&config.pool, &config).context("creating the shared memory")?;
-    let mut supervisor = Supervisor::new(&config, Arc::clone(&pool.shared), pool.eventfds, pool.kills)
-        .context("setting up the supervisor")?;
+    let warmup_requests = edge::warmup_requests(&config, address);
+    let mut supervisor = Supervisor::new(
+        &config,
+        Arc::clone(&pool.shared),
+        pool.eventfds,
+        pool.kills,
+        warmup_requests,
+    )
+    .context("setting up the supervisor")?;
     // Cancel-safe: after a signal nothing of the start is used any more.
     let started = tokio::select! {
         started = supervisor.start() => started,

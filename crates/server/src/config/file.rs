@@ -80,6 +80,8 @@ pub(super) enum Value {
     Integer(i64),
     /// `true` or `false`.
     Boolean(bool),
+    /// A list of strings.
+    List(Vec<String>),
     /// What no setting takes, with its name for messages.
     Other(&'static str),
 }
@@ -90,6 +92,7 @@ impl fmt::Display for Value {
             Self::Text(text) => write!(f, "\"{text}\""),
             Self::Integer(number) => number.fmt(f),
             Self::Boolean(value) => value.fmt(f),
+            Self::List(texts) => write!(f, "{texts:?}"),
             Self::Other(name) => f.write_str(name),
         }
     }
@@ -246,7 +249,14 @@ fn plain(value: DeValue<'_>) -> Value {
         DeValue::Boolean(value) => Value::Boolean(value),
         DeValue::Float(_) => Value::Other("a number with a fraction"),
         DeValue::Datetime(_) => Value::Other("a date"),
-        DeValue::Array(_) => Value::Other("a list"),
+        DeValue::Array(items) => {
+            let text = |item: Spanned<DeValue<'_>>| match item.into_inner() {
+                DeValue::String(text) => Some(text.into_owned()),
+                _ => None,
+            };
+            let texts: Option<Vec<String>> = items.into_iter().map(text).collect();
+            texts.map_or(Value::Other("a list"), Value::List)
+        }
         DeValue::Table(_) => Value::Other("a table"),
     }
 }

@@ -29,6 +29,17 @@ pub enum Isolation {
     None,
 }
 
+/// How a resident application is warmed before its workers are forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmup {
+    /// By a complete PHP request of its own, of which only the engine's caches are kept.
+    Clean,
+    /// By requests to the very instance that serves; what they leave in it stays.
+    Requests,
+    /// Not at all.
+    None,
+}
+
 /// One pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
@@ -40,6 +51,10 @@ pub struct Pool {
     pub script: Option<PathBuf>,
     /// What is undone after a request. Default `none`.
     pub isolation: Isolation,
+    /// How the application is warmed before the fork. Default `clean`; classic pools are not warmed.
+    pub warmup: Warmup,
+    /// Path and query of the requests that warm. Default: `/` alone.
+    pub warmup_paths: Vec<String>,
     /// Number of workers. Default: two a core, at least 2.
     pub workers: u16,
     /// A php.ini, or a folder with one. Default: what PHP itself reads.

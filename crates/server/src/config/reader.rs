@@ -62,7 +62,7 @@ impl Reader {
                 (Value::Text(text), _) | (_, Some(text)) => all.push((name, text)),
                 (Value::Integer(number), None) => all.push((name, number.to_string())),
                 (Value::Boolean(on), None) => all.push((name, u8::from(on).to_string())),
-                (value @ Value::Other(_), None) => {
+                (value @ (Value::List(_) | Value::Other(_)), None) => {
                     self.wrong(
                         setting.origin,
                         &key,
@@ -89,6 +89,19 @@ impl Reader {
             &format!("expected {}", words.join(" or ")),
         );
         None
+    }
+
+    /// A list of strings; a single string is a list too. With where it was written.
+    pub(super) fn list(&mut self, key: &'static str) -> Option<(Vec<String>, Origin)> {
+        let setting = self.take(key)?;
+        match setting.value {
+            Value::List(texts) => Some((texts, setting.origin)),
+            Value::Text(text) => Some((vec![text], setting.origin)),
+            value => {
+                self.wrong(setting.origin, key, &value, "expected a list of strings");
+                None
+            }
+        }
     }
 
     /// `true` or `false`.

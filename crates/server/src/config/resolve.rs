@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::entry::{Entry, entry};
 use super::file::{Errors, File, INI, Origin, Problem, Value};
 use super::reader::Reader;
-use super::{ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources};
+use super::{ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources, Warmup};
 
 /// Largest `limits.header_bytes`.
 const HEADER_BYTES: ByteSize = ByteSize::mib(1);
@@ -22,6 +22,10 @@ const _: () = assert!(
     2 * HEADER_BYTES.0 + 16 * 1024 + BODY_MEMORY.0 <= ipc::layout::MAX_REQUEST_AREA as u64,
     "every setting that is accepted can be served"
 );
+
+/// Most paths of `pool.web.warmup_paths`, and bytes of each: their heads must fit into one message to the zygote.
+const WARMUP_PATHS: usize = 16;
+const WARMUP_PATH: usize = 512;
 
 const ZERO: Duration = Duration::ZERO;
 const MILLI: Duration = Duration::from_millis(1);
@@ -158,6 +162,8 @@ fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
         mode: entry.mode,
         script: entry.script,
         isolation: isolation(reader),
+        warmup: warmup(reader),
+        warmup_paths: warmup_paths(reader),
         workers: reader.number("pool.web.workers", workers, 1..=most),
         php_ini: existing(
             reader,
@@ -199,6 +205,43 @@ fn isolation(reader: &mut Reader) -> Isolation {
         Some((Some(isolation), _)) => isolation,
         None => Isolation::None,
     }
+}
+
+fn warmup(reader: &mut Reader) -> Warmup {
+    let words = [
+        ("clean", Warmup::Clean),
+        ("requests", Warmup::Requests),
+        ("none", Warmup::None),
+    ];
+    reader
+        .word("pool.web.warmup", &words)
+        .map_or(Warmup::Clean, |(warmup, _)| warmup)
+}
+
+fn warmup_paths(reader: &mut Reader) -> Vec<String> {
+    let key = "pool.web.warmup_paths";
+    let default = vec!["/".to_owned()];
+    let Some((paths, origin)) = reader.list(key) else {
+        return default;
+    };
+    // What a request line may hold, RFC 9112 §3.2.1; a fragment never comes to a server.
+    let bad = |path: &&String| {
+        !path.starts_with('/')
+            || path.len() > WARMUP_PATH
+            || !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#')
+    };
+    let why = if let Some(path) = paths.iter().find(bad) {
+        format!(
+            "\"{path}\" is no path of a URL: expected for instance \"/\" or \"/search?q=a\", percent-encoded, at most \
+             {WARMUP_PATH} bytes"
+        )
+    } else if paths.is_empty() || paths.len() > WARMUP_PATHS {
+        format!("expected 1 to {WARMUP_PATHS} paths; to warm nothing set `pool.web.warmup` to \"none\"")
+    } else {
+        return paths;
+    };
+    reader.wrong(origin, key, &Value::List(paths), &why);
+    default
 }
 
 /// A folder, relative to `dir`.

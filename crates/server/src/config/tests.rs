@@ -130,6 +130,9 @@ fn a_flag_takes_toml_or_plain_text() {
     assert_eq!(config.limits.body_bytes, ByteSize::mib(1));
     assert!(!config.log.access);
     assert_eq!(config.pool.php_ini, Some(project.0.join("a b.ini")));
+    let warmed = project.load(&["pool.web.warmup=requests", "pool.web.warmup_paths=['/a?b=%20c']"]);
+    assert_eq!(warmed.config.pool.warmup, Warmup::Requests);
+    assert_eq!(warmed.config.pool.warmup_paths, ["/a?b=%20c"]);
     assert_eq!(project.load(&["pool.web={workers=9}"]).config.pool.workers, 9);
 }
 
@@ -219,6 +222,33 @@ fn a_single_error_stands_alone() {
             "pool.web.mode=resident",
             "--set pool.web.mode=resident: `pool.web.mode` is \"resident\", but no worker script was found; set \
              `pool.web.script` to a script that calls hearth_handle_request()",
+        ),
+    ] {
+        assert_eq!(project.errors(&[set]), expected);
+    }
+}
+
+#[test]
+fn paths_that_no_request_can_have_warm_nothing() {
+    let project = Project::new(&[]);
+    for (set, expected) in [
+        (
+            "pool.web.warmup=always",
+            "--set pool.web.warmup=always: `pool.web.warmup` is \"always\": expected \"clean\" or \"requests\" or \"none\"",
+        ),
+        (
+            "pool.web.warmup_paths=['/', 'login']",
+            "--set pool.web.warmup_paths=['/', 'login']: `pool.web.warmup_paths` is [\"/\", \"login\"]: \"login\" is no path \
+             of a URL: expected for instance \"/\" or \"/search?q=a\", percent-encoded, at most 512 bytes",
+        ),
+        (
+            "pool.web.warmup_paths=[]",
+            "--set pool.web.warmup_paths=[]: `pool.web.warmup_paths` is []: expected 1 to 16 paths; to warm nothing set \
+             `pool.web.warmup` to \"none\"",
+        ),
+        (
+            "pool.web.warmup_paths=[1]",
+            "--set pool.web.warmup_paths=[1]: `pool.web.warmup_paths` is a list: expected a list of strings",
         ),
     ] {
         assert_eq!(project.errors(&[set]), expected);

@@ -21,6 +21,7 @@ mod route;
 mod static_files;
 #[cfg(test)]
 mod tests;
+mod warmup;
 mod wire;
 
 use std::future::Future;
@@ -30,6 +31,7 @@ use crate::config::Config;
 use crate::dispatch::{DispatchError, Pool, Request, Response};
 
 pub(crate) use listen::{Intake, bind, split};
+pub(crate) use warmup::warmup_requests;
 
 /// What answers the requests that no file answers: one handle a reactor. Product code has one, a pool of workers; tests of this
 /// module have others.

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::access_log::AccessLog;
 use super::{Backend, Site, bind, split};
-use crate::config::{ByteSize, Config, Isolation, Limits, Log, LogFormat, Mode, Pool};
+use crate::config::{ByteSize, Config, Isolation, Limits, Log, LogFormat, Mode, Pool, Warmup};
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
 /// Answers with the variables it got, or as the target says.
@@ -259,7 +259,7 @@ const FILES: [(&str, &str); 8] = [
     ("bare/b.css", "b{}"),
 ];
 
-fn config(dir: &std::path::Path, mode: Mode) -> Config {
+pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
     Config {
         dir: dir.to_path_buf(),
         root: dir.to_path_buf(),
@@ -276,6 +276,8 @@ fn config(dir: &std::path::Path, mode: Mode) -> Config {
             mode,
             script: (mode == Mode::Resident).then(|| dir.join("worker.php")),
             isolation: Isolation::None,
+            warmup: Warmup::None,
+            warmup_paths: Vec::new(),
             workers: 1,
             php_ini: None,
             ini: Vec::new(),

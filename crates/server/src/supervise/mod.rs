@@ -129,19 +129,21 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Nothing is started yet. Must be called within the runtime that supervises.
+    /// Nothing is started yet. `warmup_requests` are the heads of the requests that warm a resident application. Must be
+    /// called within the runtime that supervises.
     pub(crate) fn new(
         config: &Config,
         pool: Arc<PoolShared>,
         eventfds: Vec<OwnedFd>,
         kills: mpsc::Receiver<KillRequest>,
+        warmup_requests: Vec<Vec<u8>>,
     ) -> io::Result<Self> {
         // Workers outlive their zygote; then they become our children, and we see how they end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let (events, inbox) = mpsc::channel(EVENTS);
         let workers = config.pool.workers;
         Ok(Self {
-            recipe: Recipe::new(config, pool.memory(), eventfds),
+            recipe: Recipe::new(config, pool.memory(), eventfds, warmup_requests),
             pool,
             state: State::new(workers, config.pool.boot_timeout),
             zygote: None,

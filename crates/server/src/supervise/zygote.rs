@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipc::control::{self, Boot, Fork, Mode, ToZygote};
+use ipc::control::{self, Boot, Bytes, Fork, Mode, ToZygote, Warmup};
 use ipc::server_side::PoolMemory;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -56,7 +56,12 @@ enum Order {
 }
 
 impl Recipe {
-    pub(super) fn new(config: &Config, memory: &PoolMemory, eventfds: Vec<OwnedFd>) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        memory: &PoolMemory,
+        eventfds: Vec<OwnedFd>,
+        warmup_requests: Vec<Vec<u8>>,
+    ) -> Self {
         let pool = &config.pool;
         // Nothing is lost: `config` refuses paths that are not UTF-8.
         let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -74,6 +79,12 @@ impl Recipe {
             root: text(&config.root),
             php_ini: pool.php_ini.as_deref().map(text),
             ini: ini_lines(&pool.ini),
+            warmup: match pool.warmup {
+                config::Warmup::Clean => Warmup::Clean,
+                config::Warmup::Requests => Warmup::Requests,
+                config::Warmup::None => Warmup::None,
+            },
+            warmup_requests: warmup_requests.into_iter().map(Bytes).collect(),
         };
         Self {
             binary: pool.worker_binary.clone(),

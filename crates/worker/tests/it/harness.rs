@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ipc::control::{self, Boot, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote};
+use ipc::control::{self, Boot, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote, Warmup};
 use ipc::head::{BodyKind, Known, RequestWriter, ResponseReader};
 use ipc::layout::Layout;
 use ipc::logline::{Level, Lines};
@@ -112,6 +112,8 @@ impl Pool {
             root: dir.to_str().unwrap().into(),
             php_ini: None,
             ini: INI.into(),
+            warmup: Warmup::None,
+            warmup_requests: Vec::new(),
         });
         let fds = memory.fds();
         let fds = [fds.ctl.as_fd(), fds.est.as_fd(), fds.req.as_fd(), wake_up.as_fd()];

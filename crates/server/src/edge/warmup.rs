@@ -1,0 +1,110 @@
+//! The requests that warm an application, as they would come from a client on this machine.
+//!
+//! They are made of the same parts as real ones, so that the application sees the variables it sees later; only their way to PHP
+//! is another: the zygote gets them when it boots. Called by `app`. Runs in: server.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use http::{Request, header};
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::params::{self, Addresses, Source};
+use super::route::{self, Lookup, Route, Router};
+use crate::config::{Config, Mode, Warmup};
+use crate::dispatch::RequestId;
+
+/// `User-Agent`, by which logs and applications can tell them.
+const AGENT: &str = concat!("hearth-warmup/", env!("CARGO_PKG_VERSION"));
+
+/// Their heads, encoded. `address` is the server's own. A path that no script answers is left out and said.
+pub(crate) fn warmup_requests(config: &Config, address: SocketAddr) -> Vec<Vec<u8>> {
+    if config.pool.mode == Mode::Classic || config.pool.warmup == Warmup::None {
+        return Vec::new();
+    }
+    let router = Router::new(config);
+    let paths = config.pool.warmup_paths.iter();
+    paths
+        .filter_map(|path| {
+            let head = encode(&router, path, address);
+            if head.is_none() {
+                warn!(path, "warm-up request left out: no script answers this path");
+            }
+            head
+        })
+        .collect()
+}
+
+fn encode(router: &Router, path: &str, address: SocketAddr) -> Option<Vec<u8>> {
+    let request = Request::get(path)
+        .header(header::HOST, host(address.port()))
+        .header(header::USER_AGENT, AGENT)
+        .header(header::ACCEPT, "*/*")
+        .body(())
+        .ok()?;
+    let (head, ()) = request.into_parts();
+    let decoded = route::decode(head.uri.path()).ok()?;
+    let files = Lookup::default();
+    let Ok(Route::Script(script)) = router.route(&decoded, &files, Instant::now()) else {
+        return None;
+    };
+    let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port());
+    Some(params::encode(&Source {
+        id: RequestId::next(),
+        head: &head,
+        script: &script,
+        root: router.root(),
+        addresses: &Addresses::new(SocketAddr::new(here.ip(), 0), here),
+        body: None,
+    }))
+}
+
+/// A port that is the default of its scheme is not named.
+fn host(port: u16) -> String {
+    match port {
+        80 => "localhost".to_owned(),
+        port => format!("localhost:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ipc::head::{Known, RequestReader};
+
+    use super::super::tests::config;
+    use super::*;
+
+    fn heads(mode: Mode, warmup: Warmup, paths: &[&str]) -> Vec<Vec<u8>> {
+        let dir = std::env::temp_dir();
+        let mut config = config(&dir, mode);
+        config.pool.warmup = warmup;
+        config.pool.warmup_paths = paths.iter().map(|&path| path.to_owned()).collect();
+        warmup_requests(&config, "0.0.0.0:8080".parse().unwrap())
+    }
+
+    #[test]
+    fn a_warm_up_request_looks_like_one_from_this_machine() {
+        let heads = heads(Mode::Resident, Warmup::Clean, &["/a%20b?c=d", "/"]);
+        assert_eq!(heads.len(), 2);
+        let reader = RequestReader::new(&heads[0]).unwrap();
+        assert_eq!(reader.known(Known::Uri).unwrap(), b"/a%20b?c=d");
+        assert_eq!(reader.known(Known::Query).unwrap(), b"c=d");
+        assert_eq!(reader.known(Known::Method).unwrap(), b"GET");
+        let value = |name: &str| {
+            let mut params = reader.params();
+            let param = params.find(|param| param.name == name.as_bytes()).unwrap();
+            String::from_utf8_lossy(param.value).into_owned()
+        };
+        assert_eq!(value("HTTP_HOST"), "localhost:8080");
+        assert_eq!(value("HTTP_USER_AGENT"), AGENT);
+        assert_eq!(value("SERVER_NAME"), "localhost");
+        assert_eq!(value("REMOTE_ADDR"), "127.0.0.1");
+        assert!(value("SCRIPT_FILENAME").ends_with("/worker.php"));
+    }
+
+    #[test]
+    fn there_is_none_for_a_pool_that_is_not_warmed() {
+        assert!(heads(Mode::Classic, Warmup::Clean, &["/"]).is_empty());
+        assert!(heads(Mode::Resident, Warmup::None, &["/"]).is_empty());
+    }
+}
