@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it phpt php bench soak chaos
+.PHONY: help build demo test test-modern check unit ipc it phpt php bench soak chaos nasty
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ bench: build ## compare with nginx + php-fpm, php -S and bare hyper
 soak: build ## a million requests each: does memory stay flat?
 	@dev/packages bench/packages.txt apps/symfony/packages.txt
 	python3 bench/soak.py $(BENCH_FLAGS)
+
+nasty: build ## a million requests that leave behind what they can: does another see a trace?
+	python3 bench/nasty.py $(BENCH_FLAGS)
 
 chaos: build ## kill 200 workers under load: does each answer belong to its request?
 	python3 bench/chaos.py $(BENCH_FLAGS)

@@ -1,0 +1,11 @@
+<?php
+
+declare(strict_types=1);
+
+function declaredAndLeft(): void
+{
+}
+
+$GLOBALS['leftByInclude'] = true;
+
+exit('left by a file');
