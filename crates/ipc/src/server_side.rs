@@ -152,6 +152,18 @@ impl PoolMemory {
         }
     }
 
+    /// A copy of the head that [`Self::fill`] put into the slot's request area, for `crate::head::RequestReader`. Sound only while
+    /// the slot stays in use: else the bytes are those of whatever comes next, or torn.
+    pub fn head(&self, slot: SlotId) -> Vec<u8> {
+        let area = usize::from(slot.0) * self.layout.request_area;
+        let mut bytes = Vec::new();
+        self.req.copy_out(area, 4, &mut bytes);
+        let len = bytes.first_chunk().copied().map_or(0, u32::from_le_bytes) as usize;
+        self.req
+            .copy_out(area + 4, len.clamp(4, self.layout.request_area) - 4, &mut bytes);
+        bytes
+    }
+
     /// Queues a filled slot. Workers are woken by [`Self::wake_for_backlog`], once for a batch.
     pub fn enqueue(&self, slot: SlotId, generation: Gen) -> Result<Ticket, RingFull> {
         let ring = self.ring();

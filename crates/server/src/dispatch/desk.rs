@@ -12,6 +12,7 @@ use ipc::slot::{Incarnation, SlotId, WorkerId};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tracing::{debug, warn};
 
+use super::glance::{Glance, Running};
 use super::slots::{Entry, Owner, Slots, Start};
 use super::workers::{KillRequest, Workers};
 use super::{DispatchError, RequestId, lock};
@@ -191,6 +192,30 @@ impl Desk {
     pub(super) fn wake_drain(&self) {
         if let Some(waker) = lock(&self.drain).take() {
             waker.wake();
+        }
+    }
+
+    /// Any thread: adds what waits and what runs. The lock keeps the slots, and so the heads, from being used anew meanwhile.
+    pub(super) fn glance(&self, into: &mut Glance) {
+        let mut slots = lock(&self.slots);
+        let all: Vec<SlotId> = slots.in_use().collect();
+        for slot in all {
+            let Some(entry) = slots.entry(slot) else { continue };
+            if entry.parked {
+                into.waiting += 1;
+            }
+            if !entry.is_out() {
+                continue;
+            }
+            match self.memory.look(slot, entry.generation) {
+                Seen::Queued => into.waiting += 1,
+                Seen::Running(worker, inc) | Seen::Streaming(worker, inc, _) => {
+                    let head = self.memory.head(slot);
+                    into.running
+                        .push(Running::new((worker, inc), entry.request, &head));
+                }
+                Seen::Done(..) | Seen::Garbage => {}
+            }
         }
     }
 

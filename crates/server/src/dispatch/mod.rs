@@ -12,12 +12,14 @@
 //! | [`lease`] | the right to one slot, and what happens when it is dropped |
 //! | [`exchange`] | waits for the response and reads its head |
 //! | [`relay`] | a response that is still being produced, and slow clients |
+//! | [`glance`] | what a pool is at right now, for people |
 //! | [`spool`] | files for bodies that are too big for memory |
 //! | [`reactor`] | how a reactor's runtime learns of completions |
 
 mod desk;
 pub mod error;
 mod exchange;
+pub mod glance;
 mod lease;
 pub mod pool;
 pub mod reactor;

@@ -16,6 +16,7 @@ use tokio::sync::{SemaphorePermit, mpsc};
 
 use super::desk::{Death, Desk, Limits};
 use super::exchange::respond;
+use super::glance::Glance;
 use super::lease::Lease;
 use super::relay::Buffering;
 use super::slots::Start;
@@ -187,6 +188,19 @@ impl PoolShared {
         let in_use = |desk: &Arc<Desk>| slots.saturating_sub(desk.free.available_permits());
         // Relaxed: as in `Waiting`.
         self.desks.iter().map(in_use).sum::<usize>() + self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// What the pool is at, for people.
+    pub fn glance(&self) -> Glance {
+        let mut glance = Glance {
+            // Relaxed: as in `Waiting`.
+            waiting: self.waiting.load(Ordering::Relaxed),
+            running: Vec::new(),
+        };
+        for desk in &self.desks {
+            desk.glance(&mut glance);
+        }
+        glance
     }
 
     /// New requests are refused from now on.
