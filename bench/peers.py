@@ -84,7 +84,7 @@ def hearth_config(setup: Setup, mode: str, extra: str = "") -> Path:
     isolation = 'isolation = "none"\n' if mode == "resident" else ""
     return setup.write(
         "hearth.toml",
-        f'listen = "127.0.0.1:{setup.port}"\nroot = "{scenario.root}"\n{extra}\n'
+        f'listen = "127.0.0.1:{setup.port}"\nadmin_socket = "{setup.folder}/{mode}.sock"\nroot = "{scenario.root}"\n{extra}\n'
         '[log]\naccess = false\nlevel = "warn"\nformat = "json"\n\n'
         f'[pool.web]\nmode = "{mode}"\nscript = "{script}"\n{isolation}'
         f'workers = {setup.workers}\nphp_ini = "{PHP_INI}"\n',

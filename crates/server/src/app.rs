@@ -1,7 +1,7 @@
 //! Builds the parts in order and owns their end: the only file that knows all of them.
 //!
 //! ```text
-//! main thread      supervisor: zygote, workers, signals
+//! main thread      supervisor: zygote, workers, signals; the admin socket
 //! reactor threads  one runtime each: connections (edge) and exchanges (dispatch)
 //! ```
 //! Start: socket, shared memory, zygote, first worker, reactors, ready line. Stop, in reverse: no new connections, running
@@ -16,14 +16,18 @@ use anyhow::{Context, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
+use crate::admin::listen::AdminListener;
 use crate::config::Config;
 use crate::dispatch::PoolShared;
 use crate::edge::access_log::AccessLog;
 use crate::edge::{self, Site};
-use crate::supervise::Supervisor;
+use crate::report::ServerState;
+use crate::supervise::{Started, Supervisor};
 
+mod answers;
 mod reactors;
 
+use self::answers::Answers;
 use self::reactors::Reactors;
 
 /// Descriptors of the server itself, and for some files at a time.
@@ -48,6 +52,8 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let address = listener
         .local_addr()
         .context("asking for the address that was bound")?;
+    let admin = AdminListener::bind(&config)?;
+    let mut answers = Answers::start(&config, address, admin);
     let pool = PoolShared::create(&config.pool, &config).context("creating the shared memory")?;
     let warmup_requests = edge::warmup_requests(&config, address);
     let mut supervisor = Supervisor::new(
@@ -58,29 +64,18 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         warmup_requests,
     )
     .context("setting up the supervisor")?;
-    // Cancel-safe: after a signal nothing of the start is used any more.
-    let started = tokio::select! {
-        started = supervisor.start() => started,
-        signal = signals.next() => {
-            info!(signal, "stopped before the application had booted");
-            supervisor.cut().await;
-            return Ok(());
-        }
-    };
-    let started = match started {
-        Ok(started) => started,
-        Err(error) => {
-            supervisor.cut().await;
-            return Err(error.into());
-        }
+    let Some(started) = start(&mut supervisor, &mut signals, &mut answers).await? else {
+        return Ok(());
     };
     let site = Arc::new(Site::new(Arc::clone(&config), access_log(&config)?));
     let reactors = Reactors::start(&config, listener, &site, &pool.shared, pool.reactors)?;
     let ready_line = config.ready_line(address, &started.php_version);
     print_line(&ready_line);
     info!(%address, workers = config.pool.workers, php = started.php_version, "server ready");
+    answers.state = ServerState::Serving;
     let mut server = Server {
         supervisor,
+        answers,
         reactors,
         pool: pool.shared,
     };
@@ -90,9 +85,34 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     ended
 }
 
+/// Boots the application. `None`: a signal came first, and all is over.
+async fn start(
+    supervisor: &mut Supervisor,
+    signals: &mut Signals,
+    answers: &mut Answers,
+) -> anyhow::Result<Option<Started>> {
+    let failed = loop {
+        // Cancel-safe: `start` goes on where it was, and after a signal nothing of it is used any more.
+        tokio::select! {
+            started = supervisor.start() => match started {
+                Ok(started) => return Ok(Some(started)),
+                Err(error) => break Some(error),
+            },
+            ask = answers.next() => answers.answer(ask, supervisor),
+            signal = signals.next() => {
+                info!(signal, "stopped before the application had booted");
+                break None;
+            }
+        }
+    };
+    supervisor.cut().await;
+    failed.map_or(Ok(None), |error| Err(error.into()))
+}
+
 /// Everything that runs.
 struct Server {
     supervisor: Supervisor,
+    answers: Answers,
     reactors: Reactors,
     pool: Arc<PoolShared>,
 }
@@ -100,12 +120,16 @@ struct Server {
 impl Server {
     /// Returns when everything has ended.
     async fn run(&mut self, signals: &mut Signals, stop_timeout: Duration) -> anyhow::Result<()> {
-        // Cancel-safe: each of the three is.
-        let ended = tokio::select! {
-            signal = signals.next() => Ok(signal),
-            error = self.reactors.failed() => Err(error),
-            () = self.supervisor.supervise() => Err(anyhow!("the supervisor ended")),
+        let ended = loop {
+            // Cancel-safe: each of the four is.
+            tokio::select! {
+                signal = signals.next() => break Ok(signal),
+                error = self.reactors.failed() => break Err(error),
+                ask = self.answers.next() => self.answers.answer(ask, &self.supervisor),
+                () = self.supervisor.supervise() => break Err(anyhow!("the supervisor ended")),
+            }
         };
+        self.answers.state = ServerState::Stopping;
         match ended {
             Ok("SIGQUIT") => self.stop_at_once().await,
             Ok(signal) => {
@@ -130,10 +154,13 @@ impl Server {
     /// Connections finish their requests, then workers and the zygote end.
     async fn stop(&mut self, until: Instant) {
         self.reactors.stop();
-        // Cancel-safe: `supervise` goes on meanwhile, for a queued request may need a new worker.
-        let in_time = tokio::select! {
-            ended = tokio::time::timeout_at(until.into(), self.reactors.ended()) => ended,
-            () = self.supervisor.supervise() => Ok(Ok(())),
+        let in_time = loop {
+            // Cancel-safe: each of the three is. `supervise` goes on meanwhile, for a queued request may need a new worker.
+            tokio::select! {
+                ended = tokio::time::timeout_at(until.into(), self.reactors.ended()) => break ended,
+                ask = self.answers.next() => self.answers.answer(ask, &self.supervisor),
+                () = self.supervisor.supervise() => break Ok(Ok(())),
+            }
         };
         match in_time {
             Ok(Ok(())) => {}

@@ -8,13 +8,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the server, and the modules that each may name besides itself.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("config", &[]),
+    ("report", &[]),
     ("dispatch", &["config"]),
     ("edge", &["config", "dispatch"]),
-    ("supervise", &["config", "dispatch"]),
-    ("app", &["config", "dispatch", "edge", "supervise"]),
-    ("cli", &["config", "dispatch", "edge", "supervise", "app"]),
+    ("supervise", &["config", "report", "dispatch"]),
+    ("admin", &["config", "report"]),
+    (
+        "app",
+        &["config", "report", "dispatch", "edge", "supervise", "admin"],
+    ),
+    (
+        "cli",
+        &[
+            "config",
+            "report",
+            "dispatch",
+            "edge",
+            "supervise",
+            "admin",
+            "app",
+        ],
+    ),
 ];
 
 /// Lines that a source file may have, without its tests.

@@ -10,6 +10,8 @@
 mod check;
 mod logging;
 mod serve;
+mod status;
+mod table;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -61,6 +63,29 @@ enum Command {
     /// the PHP version it was built with.
     #[command(after_help = EXIT_CODES, after_long_help = format!("{FILES}\n\n{EXIT_CODES}"))]
     Check(Settings),
+    /// Show what a running server is at
+    ///
+    /// Pools with their generations, isolation and queue; workers with their state, current request, requests served, age and
+    /// memory. Asks the server of DIR on its admin socket; only the user that started it, and root, may.
+    #[command(after_help = EXIT_CODES)]
+    Status(Target),
+}
+
+/// Flags that say which server is asked, and how the answer is shown.
+#[derive(Args, Debug)]
+struct Target {
+    /// Folder of the application that the server serves
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Configuration file that the server was started with, instead of DIR/hearth.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Admin socket of the server, whatever the configuration says
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print JSON, for machines; docs/status.md lists the fields
+    #[arg(long)]
+    json: bool,
 }
 
 /// Flags that say where settings come from.
@@ -118,6 +143,7 @@ pub fn main(run: Run) -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(flags) => serve::serve(&flags.into(), run),
         Command::Check(flags) => check::check(&flags.into()),
+        Command::Status(target) => status::status(&target),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

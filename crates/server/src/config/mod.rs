@@ -64,6 +64,8 @@ pub struct Config {
     pub pool: Pool,
     /// How long running requests may finish after SIGTERM. Default 30 s.
     pub stop_timeout: std::time::Duration,
+    /// Where `hearth status` and the other commands reach the server. Default: see `admin::place`.
+    pub admin_socket: AdminSocket,
     /// Folder for spool files of big bodies. Default: the system's temporary folder.
     pub spool_dir: PathBuf,
 }
@@ -72,6 +74,11 @@ impl Config {
     /// Reads, completes and validates the settings. On failure everything that is wrong is listed at once.
     pub fn load(sources: &Sources) -> Result<Loaded, Errors> {
         resolve::load(sources)
+    }
+
+    /// The project folder and its `admin_socket` alone: a running server must be reachable although its settings are wrong by now.
+    pub fn admin_socket(sources: &Sources) -> Result<(PathBuf, AdminSocket), Errors> {
+        resolve::admin_socket_of(sources)
     }
 
     /// The line that says that requests are answered from now on. `address` is the one bound, with its real port;
@@ -86,6 +93,17 @@ impl Config {
             mode = self.pool.mode
         )
     }
+}
+
+/// Where the admin socket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminSocket {
+    /// At a place that follows from the project folder.
+    Default,
+    /// At this absolute path.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
 }
 
 /// What is logged and how.

@@ -40,6 +40,24 @@ pub enum Warmup {
     None,
 }
 
+impl fmt::Display for Warmup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Clean => "clean",
+            Self::Requests => "requests",
+            Self::None => "none",
+        })
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+        })
+    }
+}
+
 /// One pool.
 #[derive(Clone, Debug)]
 pub struct Pool {

@@ -11,7 +11,9 @@ use std::time::Duration;
 use super::entry::{Entry, entry};
 use super::file::{Errors, File, INI, Origin, Problem, Value};
 use super::reader::Reader;
-use super::{ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources, Warmup};
+use super::{
+    AdminSocket, ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources, Warmup,
+};
 
 /// Largest `limits.header_bytes`.
 const HEADER_BYTES: ByteSize = ByteSize::mib(1);
@@ -26,6 +28,8 @@ const _: () = assert!(
 /// Most paths of `pool.web.warmup_paths`, and bytes of each: their heads must fit into one message to the zygote.
 const WARMUP_PATHS: usize = 16;
 const WARMUP_PATH: usize = 512;
+/// Longest path of a unix socket on Linux (`sun_path`, without its NUL).
+const SOCKET_PATH: usize = 107;
 
 const ZERO: Duration = Duration::ZERO;
 const MILLI: Duration = Duration::from_millis(1);
@@ -53,6 +57,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         limits: limits(&mut reader),
         log: log(&mut reader),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
+        admin_socket: admin_socket(&mut reader, &dir),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         root: entry.root.clone(),
         pool: pool(&mut reader, &dir, entry, cores),
@@ -60,6 +65,31 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
     };
     let keys = reader.finish()?;
     Ok((Loaded { config, reasons }, keys))
+}
+
+/// See `Config::admin_socket`.
+pub(super) fn admin_socket_of(sources: &Sources) -> Result<(PathBuf, AdminSocket), Errors> {
+    let dir = project_folder(&sources.dir)?;
+    let mut reader = Reader::new(File::read(sources));
+    let socket = admin_socket(&mut reader, &dir);
+    Ok((dir, socket))
+}
+
+fn admin_socket(reader: &mut Reader, dir: &Path) -> AdminSocket {
+    match reader.text("admin_socket") {
+        None => AdminSocket::Default,
+        Some((text, _)) if text == "off" => AdminSocket::Off,
+        Some((text, origin)) => {
+            let path = dir.join(&text);
+            if path.as_os_str().len() > SOCKET_PATH || text.is_empty() || text.ends_with('/') {
+                let form = format!(
+                    "expected \"off\", or the path of a socket, of at most {SOCKET_PATH} bytes with its folders"
+                );
+                reader.wrong(origin, "admin_socket", &Value::Text(text), &form);
+            }
+            AdminSocket::At(path)
+        }
+    }
 }
 
 fn project_folder(dir: &Path) -> Result<PathBuf, Errors> {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::access_log::AccessLog;
 use super::{Backend, Site, bind, split};
-use crate::config::{ByteSize, Config, Isolation, Limits, Log, LogFormat, Mode, Pool, Warmup};
+use crate::config::{AdminSocket, ByteSize, Config, Isolation, Limits, Log, LogFormat, Mode, Pool, Warmup};
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
 /// Answers with the variables it got, or as the target says.
@@ -288,6 +288,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             worker_binary: PathBuf::new(),
         },
         stop_timeout: Duration::from_secs(1),
+        admin_socket: AdminSocket::Off,
         spool_dir: std::env::temp_dir(),
     }
 }

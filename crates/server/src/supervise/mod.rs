@@ -12,13 +12,17 @@
 //! | `process` | a pidfd: end, status, kill |
 //! | `socket` | control messages without blocking |
 //! | `output` | what processes print |
+//! | `kill` | what dispatch wants dead, and damaged queues |
 //! | `ending` | how processes end, in words |
+//! | `status` | what is said of all of them |
 
 mod ending;
+mod kill;
 mod output;
 mod policy;
 mod process;
 mod socket;
+pub(crate) mod status;
 mod stop;
 mod worker;
 mod zygote;
@@ -43,8 +47,9 @@ use self::policy::{Action, State};
 use self::process::Process;
 use self::worker::{Cause, Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::dispatch::{KillRequest, PoolShared};
+use crate::report;
 
 /// Events that may wait for the supervisor; who sends more of them waits.
 const EVENTS: usize = 1024;
@@ -73,6 +78,14 @@ pub(crate) enum StartError {
 pub(crate) struct Started {
     /// `8.2.36`.
     pub php_version: String,
+}
+
+/// What a zygote said when it had booted.
+#[derive(Clone, Debug)]
+struct Booted {
+    generation: u32,
+    php_version: String,
+    boot_ms: u64,
 }
 
 /// Something happened.
@@ -106,12 +119,15 @@ impl Event {
 /// One pool's processes.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
+    settings: config::Pool,
     pool: Arc<PoolShared>,
     recipe: Recipe,
     state: State,
     zygote: Option<Zygote>,
     generation: u32,
-    php_version: Option<String>,
+    /// What booted, of which a process may live.
+    booted: Vec<Booted>,
+    totals: report::Totals,
     /// Asked for, not forked yet.
     unborn: BTreeMap<u16, Unborn>,
     workers: BTreeMap<u16, Worker>,
@@ -143,12 +159,14 @@ impl Supervisor {
         let (events, inbox) = mpsc::channel(EVENTS);
         let workers = config.pool.workers;
         Ok(Self {
+            settings: config.pool.clone(),
             recipe: Recipe::new(config, pool.memory(), eventfds, warmup_requests),
             pool,
             state: State::new(workers, config.pool.boot_timeout),
             zygote: None,
             generation: 0,
-            php_version: None,
+            booted: Vec::new(),
+            totals: report::Totals::default(),
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -170,11 +188,11 @@ impl Supervisor {
             if let Some(error) = self.start_error.take() {
                 return Err(error);
             }
-            if let Some(php_version) = &self.php_version
+            if let Some(booted) = self.booted.last()
                 && !self.workers.is_empty()
             {
                 return Ok(Started {
-                    php_version: php_version.clone(),
+                    php_version: booted.php_version.clone(),
                 });
             }
         }
@@ -232,6 +250,12 @@ impl Supervisor {
 
     fn start_zygote(&mut self) {
         self.generation += 1;
+        let in_use = |generation| {
+            self.workers
+                .values()
+                .any(|worker| worker.generation == generation)
+        };
+        self.booted.retain(|booted| in_use(booted.generation));
         let started = self.recipe.start(
             self.generation,
             self.pool.memory(),
@@ -304,7 +328,11 @@ impl Supervisor {
         match message {
             FromZygote::Ready { php_version, boot_ms } => {
                 info!(generation, php = php_version, boot_ms, "zygote ready");
-                self.php_version = Some(php_version);
+                self.booted.push(Booted {
+                    generation,
+                    php_version,
+                    boot_ms,
+                });
                 self.state.zygote_ready();
             }
             FromZygote::BootFailed { reason } => {
@@ -319,7 +347,7 @@ impl Supervisor {
                 pid,
             } => {
                 let who = (WorkerId(worker), Incarnation(incarnation));
-                self.note_forked(who, pid, fds);
+                self.note_forked(generation, who, (pid, fds));
             }
             FromZygote::ForkFailed {
                 worker,
@@ -346,13 +374,14 @@ impl Supervisor {
         }
     }
 
-    fn note_forked(&mut self, who: Who, pid: i32, fds: Vec<OwnedFd>) {
+    fn note_forked(&mut self, generation: u32, who: Who, (pid, fds): (i32, Vec<OwnedFd>)) {
         let (number, incarnation) = (who.0.0, who.1);
         let expected = self.take_unborn(who);
         let process = fds.into_iter().next().map(|pidfd| Process::new(pid, pidfd));
         match (expected, process) {
             (Some(unborn), Some(Ok(process))) => {
-                let worker = unborn.born(who, process, &self.surroundings());
+                let worker = unborn.born((generation, who), process, &self.surroundings());
+                self.totals.forked += 1;
                 self.workers.insert(number, worker);
                 self.state.worker_started(number);
                 if let Some(reason) = self.purge
@@ -469,6 +498,8 @@ impl Supervisor {
             .state
             .worker_ended(number, ending, figures.record(), Instant::now());
         let (pid, requests) = (worker.process.pid(), figures.requests);
+        self.totals.requests += requests;
+        self.totals.died += u64::from(!ending.is_planned());
         let request = figures.running.map(tracing::field::display);
         if ending.is_planned() {
             info!(worker = number, incarnation, pid, requests, why, "worker ended");
@@ -480,55 +511,6 @@ impl Supervisor {
         }
         if !delay.is_zero() {
             warn!(worker = number, ?delay, "worker crashes in a row, replaced later");
-        }
-    }
-
-    fn kill(&mut self, kill: &KillRequest) {
-        match *kill {
-            KillRequest::One {
-                worker,
-                incarnation,
-                request,
-                reason,
-            } => {
-                let running = self.figures(worker).running;
-                let elsewhere = request.is_some() && running.is_some() && running != request;
-                if let Some(victim) = self.workers.get_mut(&worker.0)
-                    && victim.incarnation == incarnation
-                    && !elsewhere
-                    && victim.killed().is_none()
-                {
-                    warn!(
-                        worker = worker.0,
-                        incarnation = incarnation.0,
-                        request = request.map(tracing::field::display),
-                        reason,
-                        "worker killed"
-                    );
-                    victim.kill(reason);
-                }
-            }
-            KillRequest::All { reason } => {
-                if self.purge.is_none() {
-                    error!(workers = self.workers.len(), reason, "all workers killed");
-                    self.purge = Some(reason);
-                    self.state.hold(true);
-                    self.pool.close_queue();
-                    self.workers.values_mut().for_each(|worker| worker.kill(reason));
-                }
-            }
-        }
-    }
-
-    /// After the death of the last worker that may have damaged shared memory.
-    fn end_purge(&mut self) {
-        if self.purge.is_some() && self.no_workers() {
-            self.purge = None;
-            self.state.hold(false);
-            self.pool.reset_queue();
-            // Asked for because of what was there before; the sweeps ask again for what is still true.
-            while self.kills.try_recv().is_ok() {}
-            info!("queue reset");
         }
     }
 

@@ -104,7 +104,12 @@ impl Unborn {
     }
 
     /// The worker runs: from now on it is listened to.
-    pub(super) fn born(self, who: Who, process: Process, env: &Surroundings<'_>) -> Worker {
+    pub(super) fn born(
+        self,
+        (generation, who): (u32, Who),
+        process: Process,
+        env: &Surroundings<'_>,
+    ) -> Worker {
         let process = Arc::new(process);
         let pool = Arc::clone(env.pool);
         env.tasks.spawn(output::pump(
@@ -116,7 +121,9 @@ impl Unborn {
         env.tasks
             .spawn(watch(who, Arc::clone(&process), env.events.clone()));
         Worker {
+            generation,
             incarnation: who.1,
+            born: Instant::now(),
             process,
             gone_since: None,
             killed: None,
@@ -160,7 +167,11 @@ pub(super) struct Surroundings<'a> {
 /// One live worker.
 #[derive(Debug)]
 pub(super) struct Worker {
+    /// That of its zygote.
+    pub(super) generation: u32,
     pub(super) incarnation: Incarnation,
+    /// When its fork was reported.
+    pub(super) born: Instant,
     pub(super) process: Arc<Process>,
     /// When its pidfd fired.
     pub(super) gone_since: Option<Instant>,
@@ -194,6 +205,10 @@ pub(super) struct Figures {
     pub(super) requests: u64,
     /// What it runs.
     pub(super) running: Option<RequestId>,
+    /// When it took that: nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) since: u64,
+    /// `None`: what it says makes no sense.
+    pub(super) stage: Option<Stage>,
     claimed: bool,
 }
 
@@ -205,6 +220,8 @@ impl Figures {
         Self {
             requests: block.requests.load(Ordering::Relaxed),
             running: (stage == Some(Stage::Running)).then_some(RequestId(request)),
+            since: block.since.load(Ordering::Relaxed),
+            stage,
             claimed: request != 0,
         }
     }

@@ -33,7 +33,8 @@ fn a_server_whose_output_nobody_reads_serves() {
 
     let app = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/hello");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
-    command.args(["serve", "--listen", "127.0.0.1:0"]).arg(app);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--set", "admin_socket=off"]);
+    command.arg(app);
     let mut child = command
         .env("RUST_LOG", "hearth=debug")
         .stdout(Stdio::piped())

@@ -21,6 +21,7 @@ mod endings;
 mod frameworks;
 mod limits;
 mod parity;
+mod status;
 mod stop;
 mod symfony;
 mod wild;

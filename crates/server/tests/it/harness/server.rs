@@ -134,6 +134,9 @@ impl Server {
         );
         let mut command = Command::new(hearth);
         command.args(["serve", "--listen", "127.0.0.1:0", "--set", "log.format=\"json\""]);
+        // Many servers of one folder run at a time here.
+        let socket = format!("admin_socket={}", dir.join("admin.sock").display());
+        command.args(["--set", &socket]);
         command
             .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .arg(&app.dir);
@@ -160,6 +163,24 @@ impl Server {
             dir,
             over: false,
         }
+    }
+
+    /// What a command prints that asks the server: `status`, `--json`, …
+    pub(crate) fn ask(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+        command
+            .args(arguments)
+            .arg("--socket")
+            .arg(self.file("admin.sock"));
+        let output = command.arg(&self.dir).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "hearth {arguments:?}: {complaint}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// `hearth status --json`.
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_str(&self.ask(&["status", "--json"])).unwrap()
     }
 
     /// A new connection.

@@ -1,0 +1,108 @@
+//! The command's side of the admin socket: one question, one answer, blocking. Runs in: the command that asks.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::listen::PATIENCE;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// Nobody listens.
+    #[error(
+        "no server of {dir} is running (nobody answers on {tried}); start one with `hearth serve`, or name its socket with --socket"
+    )]
+    NotRunning {
+        /// The project folder.
+        dir: String,
+        /// Every path.
+        tried: String,
+    },
+    /// Somebody listens, but does not answer.
+    #[error("asking the server on {path}: {error}{hint}")]
+    Io {
+        /// The socket.
+        path: String,
+        /// What the system said.
+        error: io::Error,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// The server refuses.
+    #[error("the server on {path} answers: {text}")]
+    Refused {
+        /// The socket.
+        path: String,
+        /// Why.
+        text: String,
+    },
+}
+
+/// Asks the first server that listens on one of `paths` to `GET route`.
+pub(crate) fn get(dir: &Path, paths: &[PathBuf], route: &str) -> Result<Value, AskError> {
+    let mut refusal = None;
+    for path in paths {
+        match UnixStream::connect(path) {
+            Ok(stream) => return exchange(stream, path, route),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
+                // Another user's folder: ours may come yet.
+                _ => refusal = refusal.or_else(|| Some(failed(path, error))),
+            },
+        }
+    }
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    let tried: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    Err(AskError::NotRunning {
+        dir: dir.display().to_string(),
+        tried: tried.join(", "),
+    })
+}
+
+fn exchange(mut stream: UnixStream, path: &Path, route: &str) -> Result<Value, AskError> {
+    let mut response = Vec::new();
+    let mut talk = || {
+        // The server answers within its patience, be it that it cannot.
+        stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(2)))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        // With HTTP/1.0 the response ends with the connection.
+        write!(stream, "GET {route} HTTP/1.0\r\nhost: hearth\r\n\r\n")?;
+        stream.read_to_end(&mut response)
+    };
+    talk().map_err(|error| failed(path, error))?;
+    let nonsense = || {
+        failed(
+            path,
+            io::Error::new(io::ErrorKind::InvalidData, "this is no answer"),
+        )
+    };
+    let text = std::str::from_utf8(&response).map_err(|_| nonsense())?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(nonsense)?;
+    let body: Value = serde_json::from_str(body).map_err(|_| nonsense())?;
+    if head.split(' ').nth(1) == Some("200") {
+        return Ok(body);
+    }
+    let text = body.get("error").and_then(Value::as_str).unwrap_or(head);
+    Err(AskError::Refused {
+        path: path.display().to_string(),
+        text: text.to_owned(),
+    })
+}
+
+fn failed(path: &Path, error: io::Error) -> AskError {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => "; only the user that started the server, and root, may ask it",
+        _ => "",
+    };
+    AskError::Io {
+        path: path.display().to_string(),
+        error,
+        hint,
+    }
+}

@@ -1,0 +1,30 @@
+//! The admin socket: how a running server is asked about itself, and told what to do.
+//!
+//! A unix socket that only the server's own user and root may use. It speaks HTTP, with JSON as bodies, so `curl --unix-socket`
+//! is a client as good as `hearth status`. What is asked becomes an [`Ask`], which `app` answers: this module knows how to ask,
+//! not what the answer is. Called by `app` (server side) and `cli` (client side). Runs in: server, on the main thread; [`client`]
+//! in the command that asks.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`place`] | where the socket of a project is |
+//! | [`listen`] | the server's side: the socket file, connections, routes |
+//! | [`client`] | the command's side |
+
+pub(crate) mod client;
+pub(crate) mod listen;
+pub(crate) mod place;
+
+use tokio::sync::oneshot;
+
+use crate::report::Status;
+
+/// Path of [`Ask::Status`].
+pub(crate) const STATUS: &str = "/status";
+
+/// Something that the server is asked. An answer that never comes makes the client wait no longer than [`listen::PATIENCE`].
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// `GET /status`.
+    Status(oneshot::Sender<Status>),
+}

@@ -1,0 +1,177 @@
+//! `hearth status`: what a running server says of itself. Runs in: the command.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use anyhow::{Context, anyhow};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::table::{Side, Table, count, mebibytes, plain, rough};
+use super::{Failure, Target};
+use crate::admin::{self, client, place};
+use crate::config::{AdminSocket, Config, Sources};
+use crate::report::{Generation, Pool, ServerState, Status, Worker, WorkerState};
+
+/// Prints the status of the server that `target` names.
+pub(super) fn status(target: &Target) -> Result<(), Failure> {
+    let answer = ask(target, admin::STATUS)?;
+    let text = if target.json {
+        format!("{answer:#}\n")
+    } else {
+        let status =
+            Status::deserialize(answer).context("reading the server's answer; is it of another version?")?;
+        describe(&status)
+    };
+    print(&text)
+}
+
+/// The answer of the server that `target` names.
+pub(super) fn ask(target: &Target, route: &str) -> Result<Value, Failure> {
+    let sources = Sources {
+        dir: target.dir.clone(),
+        file: target.config.clone(),
+        ..Sources::default()
+    };
+    let (dir, set) = Config::admin_socket(&sources)?;
+    let set = target.socket.clone().map_or(set, AdminSocket::At);
+    if set == AdminSocket::Off {
+        return Err(Failure::Run(anyhow!(
+            "servers of {} cannot be asked: admin_socket is \"off\"",
+            dir.display()
+        )));
+    }
+    let paths = place::candidates(&dir, &set);
+    client::get(&dir, &paths, route).map_err(|error| Failure::Run(error.into()))
+}
+
+/// Writes to standard output.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let written = std::io::stdout().write_all(text.as_bytes());
+    Ok(written.context("writing to standard output")?)
+}
+
+fn describe(status: &Status) -> String {
+    let state = match status.state {
+        ServerState::Starting => "starting",
+        ServerState::Serving => "serving",
+        ServerState::Stopping => "stopping",
+    };
+    let mut text = format!(
+        "hearth {}: {state} http://{} for {}, pid {}\n{}\n",
+        status.version,
+        status.listen,
+        rough(status.uptime_seconds),
+        status.pid,
+        status.dir
+    );
+    for pool in &status.pools {
+        describe_pool(pool, &mut text);
+    }
+    text
+}
+
+fn describe_pool(pool: &Pool, text: &mut String) {
+    let script = pool.script.as_deref().unwrap_or("the script of the URL");
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "\npool {}: {}, {script}", pool.name, pool.mode);
+    for generation in &pool.generations {
+        let _ = writeln!(text, "  {}", describe_generation(generation));
+    }
+    let method = pool
+        .generations
+        .iter()
+        .rev()
+        .find_map(|generation| generation.isolation.as_ref());
+    let method = method.map(|isolation| format!(" by {}: {}", isolation.method, isolation.reason));
+    if let (Some(isolation), Some(warmup)) = (&pool.isolation, &pool.warmup) {
+        let _ = writeln!(
+            text,
+            "  isolation {isolation}{}; warm-up {warmup}",
+            method.unwrap_or_default()
+        );
+    }
+    let running = pool
+        .workers
+        .iter()
+        .filter(|worker| worker.state == WorkerState::Running)
+        .count();
+    let _ = writeln!(
+        text,
+        "  {}, {running} running; queue {} of {}; {} served; {} died\n",
+        count(pool.workers.len() as u64, "worker"),
+        pool.queue.waiting,
+        pool.queue.length,
+        count(pool.totals.requests, "request"),
+        count(pool.totals.died, "worker")
+    );
+    text.push_str(&workers(pool).render("  "));
+}
+
+fn describe_generation(generation: &Generation) -> String {
+    use crate::report::GenerationState::{Booting, Gone, Ready};
+    let booted = match (&generation.php_version, generation.boot_ms) {
+        (Some(php), Some(boot)) => format!("PHP {php}, booted in {boot} ms"),
+        _ => "booting".to_owned(),
+    };
+    let zygote = match (generation.state, generation.pid) {
+        (Booting | Ready, Some(pid)) => format!("zygote {pid}"),
+        (Booting | Ready, None) => "zygote".to_owned(),
+        (Gone, _) => "zygote gone".to_owned(),
+    };
+    format!("generation {}: {zygote}, {booted}", generation.number)
+}
+
+fn workers(pool: &Pool) -> Table {
+    let mut table = Table::new(&[
+        ("worker", Side::Right),
+        ("pid", Side::Right),
+        ("gen", Side::Right),
+        ("state", Side::Left),
+        ("age", Side::Right),
+        ("requests", Side::Right),
+        ("private", Side::Right),
+        ("shared", Side::Right),
+        ("request", Side::Left),
+    ]);
+    for worker in &pool.workers {
+        let memory = |bytes: fn(crate::report::Memory) -> u64| {
+            worker
+                .memory
+                .map_or("?".to_owned(), |memory| mebibytes(bytes(memory)))
+        };
+        table.row(vec![
+            worker.number.to_string(),
+            worker.pid.to_string(),
+            worker.generation.to_string(),
+            state(worker.state).to_owned(),
+            rough(worker.age_seconds),
+            worker.requests.to_string(),
+            memory(|memory| memory.private_bytes),
+            memory(|memory| memory.shared_bytes),
+            request(worker),
+        ]);
+    }
+    table
+}
+
+fn request(worker: &Worker) -> String {
+    let Some(request) = &worker.request else {
+        return String::new();
+    };
+    let line = match (&request.method, &request.uri) {
+        (Some(method), Some(uri)) => format!("{method} {uri}"),
+        _ => "(response complete)".to_owned(),
+    };
+    format!("{line} for {:.1} s, id {}", request.seconds, plain(&request.id))
+}
+
+const fn state(state: WorkerState) -> &'static str {
+    match state {
+        WorkerState::Starting => "starting",
+        WorkerState::Idle => "idle",
+        WorkerState::Running => "running",
+        WorkerState::Ending => "ending",
+        WorkerState::Killed => "killed",
+    }
+}

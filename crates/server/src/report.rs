@@ -1,0 +1,177 @@
+//! What the server says of itself: plain data. `hearth status --json` prints it as it is, so names and meanings of fields are stable;
+//! new ones may come. `docs/status.md` lists them.
+//!
+//! Filled by `supervise` and `app`, carried by `admin`, shown by `cli`. Runs in: server.
+
+use serde::{Deserialize, Serialize};
+
+/// A whole server at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// Of `hearth`: `0.1.0`.
+    pub(crate) version: String,
+    /// Its process id.
+    pub(crate) pid: u32,
+    /// What it is at.
+    pub(crate) state: ServerState,
+    /// Since its start.
+    pub(crate) uptime_seconds: f64,
+    /// The address that is bound, with its real port.
+    pub(crate) listen: String,
+    /// The project folder.
+    pub(crate) dir: String,
+    /// Its pools.
+    pub(crate) pools: Vec<Pool>,
+}
+
+/// What a server is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ServerState {
+    /// The application boots; no request is served yet.
+    Starting,
+    /// It serves.
+    Serving,
+    /// It was told to end; running requests finish.
+    Stopping,
+}
+
+/// One pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pool {
+    /// As in `[pool.web]`.
+    pub(crate) name: String,
+    /// `classic` or `resident`.
+    pub(crate) mode: String,
+    /// The worker script or front controller.
+    pub(crate) script: Option<String>,
+    /// As set: `none`, …; absent in classic mode, where each request starts from nothing.
+    pub(crate) isolation: Option<String>,
+    /// As set: `clean`, `requests`, `none`; absent in classic mode.
+    pub(crate) warmup: Option<String>,
+    /// The zygotes: the one that forks, last, and those of which only workers are left.
+    pub(crate) generations: Vec<Generation>,
+    /// By number.
+    pub(crate) workers: Vec<Worker>,
+    /// Requests that no worker has yet.
+    pub(crate) queue: Queue,
+    /// Since the start of the server.
+    pub(crate) totals: Totals,
+}
+
+/// A zygote and what it booted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Generation {
+    /// 1 for the first.
+    pub(crate) number: u32,
+    /// Where it stands.
+    pub(crate) state: GenerationState,
+    /// The zygote's process id, while it lives.
+    pub(crate) pid: Option<i32>,
+    /// `8.2.31`, once it has booted.
+    pub(crate) php_version: Option<String>,
+    /// From the start of PHP to the first request that the application waits for, once it has booted.
+    pub(crate) boot_ms: Option<u64>,
+    /// How its workers undo what a request did, once it has booted; absent where nothing is undone.
+    pub(crate) isolation: Option<Isolation>,
+}
+
+/// Where a generation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GenerationState {
+    /// PHP and the application start.
+    Booting,
+    /// It forks workers.
+    Ready,
+    /// The zygote is dead; workers of it may serve on.
+    Gone,
+}
+
+/// How a request is undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Isolation {
+    /// What is used: `rewind`, `fork`.
+    pub(crate) method: String,
+    /// Why this one, as a sentence.
+    pub(crate) reason: String,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Worker {
+    /// Its number in the pool.
+    pub(crate) number: u16,
+    /// Its process id.
+    pub(crate) pid: i32,
+    /// The zygote that forked it.
+    pub(crate) generation: u32,
+    /// What it is at.
+    pub(crate) state: WorkerState,
+    /// Since its fork.
+    pub(crate) age_seconds: f64,
+    /// Requests that it has finished.
+    pub(crate) requests: u64,
+    /// What it runs.
+    pub(crate) request: Option<Request>,
+    /// Where the system tells.
+    pub(crate) memory: Option<Memory>,
+}
+
+/// What a worker is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum WorkerState {
+    /// Forked, not ready yet.
+    Starting,
+    /// Waits for a request.
+    Idle,
+    /// Runs one.
+    Running,
+    /// Was told to end, and does.
+    Ending,
+    /// Was killed; its end has not been seen yet.
+    Killed,
+}
+
+/// A request in the hands of a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// As in the log.
+    pub(crate) id: String,
+    /// Since the worker took it.
+    pub(crate) seconds: f64,
+    /// Absent once the response is complete, while the script goes on.
+    pub(crate) method: Option<String>,
+    /// As sent by the client, cut to 256 characters; absent as `method` is.
+    pub(crate) uri: Option<String>,
+}
+
+/// Memory of a process, in bytes (`/proc/PID/smaps_rollup`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    /// What it alone uses: would be free without it.
+    pub(crate) private_bytes: u64,
+    /// What others use as well: the image of the zygote, libraries, `OPcache`.
+    pub(crate) shared_bytes: u64,
+}
+
+/// Requests that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Queue {
+    /// How many.
+    pub(crate) waiting: usize,
+    /// How many may.
+    pub(crate) length: usize,
+}
+
+/// Sums over all workers that a pool has had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Totals {
+    /// Requests that workers have finished.
+    pub(crate) requests: u64,
+    /// Workers forked.
+    pub(crate) forked: u64,
+    /// Workers that ended otherwise than they should.
+    pub(crate) died: u64,
+}

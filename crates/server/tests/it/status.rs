@@ -1,0 +1,197 @@
+//! `hearth status` and the admin socket that it asks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{App, Server, kill};
+
+const RESIDENT: [&str; 3] = [
+    "pool.web.mode=\"resident\"",
+    "pool.web.script=\"worker.php\"",
+    "pool.web.workers=2",
+];
+
+/// The pool once its workers have finished so many requests: a client has its answer a moment before.
+fn after(server: &Server, requests: u64) -> Value {
+    loop {
+        let pool = server.status()["pools"][0].take();
+        if pool["totals"]["requests"].as_u64().unwrap() >= requests {
+            return pool;
+        }
+    }
+}
+
+#[test]
+fn status_shows_the_server_its_pool_and_its_workers() {
+    let server = Server::start(&App::of_tests(), &RESIDENT);
+    server.log.wait_for_count("worker ready", 2);
+    server.get("/");
+    after(&server, 1);
+    let status = server.status();
+    assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(status["pid"], server.pid());
+    assert_eq!(status["state"], "serving");
+    assert_eq!(status["listen"], server.address().to_string());
+    let pool = &status["pools"][0];
+    assert_eq!(
+        (&pool["name"], &pool["mode"]),
+        (&json!("web"), &json!("resident"))
+    );
+    assert!(pool["script"].as_str().unwrap().ends_with("/worker.php"));
+    assert_eq!(pool["queue"], json!({ "waiting": 0, "length": 1024 }));
+    assert_eq!(pool["totals"], json!({ "requests": 1, "forked": 2, "died": 0 }));
+    let generation = &pool["generations"][0];
+    assert_eq!(generation["number"], 1);
+    assert_eq!(generation["state"], "ready");
+    assert!(generation["php_version"].as_str().unwrap().starts_with("8."));
+    assert!(generation["boot_ms"].is_u64() && generation["pid"].is_i64());
+    let workers = pool["workers"].as_array().unwrap();
+    assert_eq!(workers.len(), 2);
+    for worker in workers {
+        assert_eq!(worker["generation"], 1);
+        assert_eq!(worker["pid"], server.worker_pid(&worker["number"]));
+        assert_eq!(worker["request"], json!(null));
+        assert!(worker["memory"]["private_bytes"].as_u64().unwrap() > 0);
+        assert!(worker["memory"]["shared_bytes"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn status_names_what_a_worker_runs_and_what_waits() {
+    let server = Server::start(
+        &App::of_tests(),
+        &[RESIDENT[0], RESIDENT[1], "pool.web.workers=1"],
+    );
+    let open = server.file("open");
+    let target = format!("/gate?open={}", open.display());
+    let mut running = server.connect();
+    running.send("POST", &target, b"").unwrap();
+    let gate = server.log.wait("php", |event| event["text"] == "at the gate");
+    let mut waiting = server.connect();
+    waiting.send("GET", "/", b"").unwrap();
+    let pool = loop {
+        let pool = server.status()["pools"][0].take();
+        if pool["queue"]["waiting"] == 1 {
+            break pool;
+        }
+    };
+    let worker = &pool["workers"][0];
+    assert_eq!(worker["state"], "running");
+    assert_eq!(worker["request"]["id"], gate["request"]);
+    assert_eq!(worker["request"]["method"], "POST");
+    assert_eq!(worker["request"]["uri"], target);
+    let seconds = worker["request"]["seconds"].as_f64().unwrap();
+    assert!((0.0..20.0).contains(&seconds), "{seconds}");
+    let table = server.ask(&["status"]);
+    assert!(table.contains("1 worker, 1 running; queue 1 of 1024;"), "{table}");
+    assert!(table.contains("POST /gate?open="), "{table}");
+    fs::write(&open, "").unwrap();
+    assert_eq!(running.read().unwrap().text(), "through the gate");
+    assert_eq!(waiting.read().unwrap().status, 200);
+}
+
+#[test]
+fn requests_of_dead_workers_stay_in_the_totals() {
+    let server = Server::start(
+        &App::of_tests(),
+        &[RESIDENT[0], RESIDENT[1], "pool.web.workers=1"],
+    );
+    server.get("/");
+    after(&server, 1);
+    kill(server.worker_pid(&json!(0)), Signal::KILL);
+    server.log.wait_for_count("worker ready", 2);
+    server.get("/");
+    let pool = after(&server, 2);
+    assert_eq!(pool["totals"], json!({ "requests": 2, "forked": 2, "died": 1 }));
+    assert_eq!(pool["workers"][0]["requests"], 1);
+}
+
+#[test]
+fn a_server_that_stops_says_so_and_takes_its_socket_along() {
+    let mut server = Server::start(&App::of_tests(), &RESIDENT);
+    let open = server.file("open");
+    let mut client = server.connect();
+    client
+        .send("POST", &format!("/gate?open={}", open.display()), b"")
+        .unwrap();
+    server.log.wait("php", |event| event["text"] == "at the gate");
+    server.signal(Signal::TERM);
+    server.log.wait("server stopping", |_| true);
+    assert_eq!(server.status()["state"], "stopping");
+    fs::write(&open, "").unwrap();
+    client.read().unwrap();
+    assert!(server.wait_for_end().success());
+    assert!(!server.file("admin.sock").exists());
+}
+
+#[test]
+fn a_second_server_on_the_same_socket_is_refused() {
+    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let socket = server.file("admin.sock");
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let failed = Server::fail(&App::of_tests(), &[&format!("admin_socket={}", socket.display())]);
+    assert_eq!(failed.status.code(), Some(1));
+    let said = failed.log.wait_for_line("error: another server of ");
+    assert!(
+        said.contains("admin.sock") && said.contains("stop it first"),
+        "{said}"
+    );
+    assert_eq!(server.status()["state"], "serving");
+}
+
+#[test]
+fn a_socket_that_a_killed_server_left_is_replaced() {
+    let dir = std::env::temp_dir().join(format!("hearth-it-stale-{}", std::process::id()));
+    fs::create_dir(&dir).unwrap();
+    let socket = dir.join("admin.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(socket.exists());
+    let server = Server::start(&App::of_tests(), &[&format!("admin_socket={}", socket.display())]);
+    server.log.wait("admin socket ready", |event| {
+        event["path"] == socket.to_str().unwrap()
+    });
+    drop(server);
+    assert!(!socket.exists());
+    fs::remove_dir(&dir).unwrap();
+}
+
+#[test]
+fn without_a_server_the_command_says_so() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    let dir = std::env::temp_dir();
+    let output = command
+        .arg("status")
+        .arg("--socket")
+        .arg("/nonexistent/admin.sock")
+        .arg(&dir)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("error: no server of ") && said.contains("/nonexistent/admin.sock"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_the_socket_does_not_know_is_refused() {
+    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let ask = |request: &str| {
+        use std::io::{Read, Write};
+        let mut stream = std::os::unix::net::UnixStream::connect(server.file("admin.sock")).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("GET /nothing HTTP/1.0\r\n\r\n").contains("404 Not Found"));
+    assert!(ask("POST /status HTTP/1.0\r\n\r\n").contains("405 Method Not Allowed"));
+    assert!(ask("nonsense\r\n\r\n").contains("400 Bad Request"));
+}
