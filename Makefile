@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it phpt php bench soak chaos nasty
+.PHONY: help build demo test test-modern check unit ipc it phpt php bench soak chaos nasty legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ soak: build ## a million requests each: does memory stay flat?
 
 nasty: build ## a million requests that leave behind what they can: does another see a trace?
 	python3 bench/nasty.py $(BENCH_FLAGS)
+
+legacy: build ## an application that was never written for it, resident: is each answer right?
+	python3 bench/legacy.py $(BENCH_FLAGS)
 
 chaos: build ## kill 200 workers under load: does each answer belong to its request?
 	python3 bench/chaos.py $(BENCH_FLAGS)

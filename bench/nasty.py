@@ -26,17 +26,8 @@ SAMPLES = 25
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=int, default=1_000_000, help="default: 1000000")
-    parser.add_argument("--clients", type=int, default=16, help="keep-alive connections (default: 16)")
-    parser.add_argument("--workers", type=int, default=4, help="default: 4")
-    parser.add_argument("--mode", default="request", choices=["request", "none", "classic"],
-                        help="isolation of a resident pool, or classic; none must fail (default: request)")
-    parser.add_argument("--method", choices=["rewind", "fork"], help="isolation_method (default: what hearth chooses)")
+    parser = options_of(__doc__, 1_000_000)
     parser.add_argument("--only", help="cases whose name contains this")
-    parser.add_argument("--ini", action="append", default=[], metavar="NAME=VALUE", help="a setting of PHP")
-    parser.add_argument("--allow", type=float, default=2.0,
-                        help="MiB of private memory a process may grow behind the warm-up (default: 2)")
     options = parser.parse_args()
     run.raise_descriptor_limit()
     with tempfile.TemporaryDirectory(prefix="hearth-nasty-") as folder:
@@ -44,12 +35,27 @@ def main() -> None:
     raise SystemExit(0 if right else 1)
 
 
+def options_of(description: str, requests: int) -> argparse.ArgumentParser:
+    """What this and legacy.py are told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--requests", type=int, default=requests, help=f"default: {requests}")
+    parser.add_argument("--clients", type=int, default=16, help="keep-alive connections (default: 16)")
+    parser.add_argument("--workers", type=int, default=4, help="default: 4")
+    parser.add_argument("--mode", default="request", choices=["request", "none", "classic"],
+                        help="isolation of a resident pool, or classic; none must fail (default: request)")
+    parser.add_argument("--method", choices=["rewind", "fork"], help="isolation_method (default: what hearth chooses)")
+    parser.add_argument("--ini", action="append", default=[], metavar="NAME=VALUE", help="a setting of PHP")
+    parser.add_argument("--allow", type=float, default=2.0,
+                        help="MiB of private memory a process may grow behind the warm-up (default: 2)")
+    return parser
+
+
 async def nasty(options: argparse.Namespace, folder: Path) -> bool:
     """The whole run; whether there was no trace."""
     expected = await record(options, folder)
     if options.only:
         expected = {case: answer for case, answer in expected.items() if options.only in case}
-    server = start(options, options.mode, options.workers, folder)
+    server = start("nasty", options, options.mode, options.workers, folder)
     history: dict[int, list[soak.Sample]] = {}
     try:
         plan = clients.Plan(
@@ -87,7 +93,7 @@ async def nasty(options: argparse.Namespace, folder: Path) -> bool:
 
 async def record(options: argparse.Namespace, folder: Path) -> dict[str, clients.Answer]:
     """What each case answers to the first who asks, in a classic worker: it boots for each request."""
-    server = start(options, "classic", 1, folder / "record")
+    server = start("nasty", options, "classic", 1, folder / "record")
     connection = clients.Connection(server.port)
     try:
         listed = (await connection.ask("/?list")).body.decode().splitlines()
@@ -98,10 +104,10 @@ async def record(options: argparse.Namespace, folder: Path) -> dict[str, clients
         server.stop()
 
 
-def start(options: argparse.Namespace, mode: str, workers: int, folder: Path) -> peers.Server:
-    """A server of the nasty application."""
+def start(name: str, options: argparse.Namespace, mode: str, workers: int, folder: Path) -> peers.Server:
+    """A server of an application with a php.ini of its own. `mode` is "classic" or the isolation of a resident pool."""
     folder.mkdir(exist_ok=True)
-    scenario = scenarios.load("nasty")
+    scenario = scenarios.load(name)
     setup = peers.Setup(scenario, workers, folder, peers.free_port())
     lines = [f"workers = {workers}", f'php_ini = "{scenario.app / "php.ini"}"']
     if mode == "classic":

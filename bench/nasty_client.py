@@ -75,12 +75,12 @@ class Connection:
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
 
-    async def ask(self, target: str) -> Answer:
+    async def ask(self, target: str, host: str = "nasty", cookie: str = "") -> Answer:
         """Sends one request; an answer that breaks off is returned as it is."""
         if self.writer is None:
             self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
-        # Of equal length each time: nothing of the request's own size shows in the memory of the worker.
-        self.writer.write(f"GET {target} HTTP/1.1\r\nHost: nasty\r\n\r\n".encode())
+        more = f"Cookie: {cookie}\r\n" if cookie else ""
+        self.writer.write(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n".encode())
         async with asyncio.timeout(ANSWER_DEADLINE):
             answer, keep = await self._read()
         if not keep:
@@ -127,8 +127,11 @@ def target(case: str) -> str:
 
 
 def probe_target(process: str, known: bytes) -> str:
-    """The URL of a probe that answers "same" if it finds what `known` says."""
-    return f"/?process={process:.<3}&probe={hashlib.md5(known, usedforsecurity=False).hexdigest()}"
+    """The URL of a probe that answers "same" if it finds what `known` says.
+
+    All are of the same length: nothing of the request's own size shows in the memory of the worker.
+    """
+    return f"/?process={process:.<3}&probe={hashlib.sha256(known).hexdigest()}"
 
 
 async def client(number: int, port: int, plan: Plan, seen: Seen, enough: int) -> None:

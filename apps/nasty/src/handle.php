@@ -20,7 +20,7 @@ function handle(): void
         (Booted::get()->cases[$_GET['case']])();
     } elseif (isset($_GET['probe'])) {
         $text = (new Probe())->fingerprint($_GET['process'] ?? 'yes');
-        echo md5($text) === $_GET['probe'] ? 'same' : $text;
+        echo hash('sha256', $text) === $_GET['probe'] ? 'same' : $text;
     } elseif (isset($_GET['list'])) {
         foreach (array_keys(Booted::get()->cases) as $name) {
             echo str_starts_with($name, 'slow/') ? 'slow' : 'fast', ' ', $name, "\n";
