@@ -358,6 +358,8 @@ bool sapi_boot(const sapi_host *host, const char *ini, const char *ini_path)
 	sapi_module.ini_entries = hearth_module.ini_entries = (char *) ini;
 	sapi_module.php_ini_path_override = hearth_module.php_ini_path_override = (char *) ini_path;
 	sapi_module.php_ini_ignore_cwd = 1;
+	/* PHP_BINARY; as in main/main.c php_binary_init() (8.2), which follows the link. */
+	sapi_module.executable_location = hearth_module.executable_location = "/proc/self/exe";
 	if (hearth_module.startup(&hearth_module) == FAILURE) {
 		return false;
 	}
