@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it phpt php bench soak chaos nasty legacy
+.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php bench soak chaos nasty legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,10 @@ it: packages-test ## integration tests: real binaries, real PHP
 	$(CARGO) build --locked --bin hearth --bin hearth-worker
 	$(CARGO) test --locked -p hearth-worker
 	$(CARGO) test --locked -p hearth --test it
+
+parity-record: packages-test ## ask nginx and php-fpm anew what tests/it/parity compares with, see docs/parity.md
+	$(CARGO) build --locked --bin hearth --bin hearth-worker
+	HEARTH_PARITY_RECORD=1 $(CARGO) test --locked -p hearth --test it parity::
 
 phpt: packages-build ## the SAPI, by PHP's own run-tests.php
 	$(CARGO) build --locked --bin hearth-worker

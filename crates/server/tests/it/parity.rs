@@ -1,19 +1,27 @@
 //! What PHP sees of a request and what the client gets for it equal what nginx and php-fpm make of the same bytes.
 //!
-//! The scripts are in `scripts/`, the requests in `parity/requests.rs` and `parity/responses.rs`, the differences that are
-//! permitted in `parity/permitted.rs`, with their reasons in `docs/parity.md`.
+//! The scripts are in `scripts/`, the requests in `parity/requests.rs`, `parity/responses.rs` and `parity/sequences.rs`. What nginx and
+//! php-fpm answered is in `parity/recorded/`; `make parity-record` asks them anew. The differences that are permitted are in
+//! `parity/permitted.rs`, with their reasons in `docs/parity.md`.
 
+mod answer;
+mod case;
 mod permitted;
+mod recorded;
 mod requests;
 mod responses;
+mod sequences;
 mod timing;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{App, Fpm, Raw, RawClient, Server};
+pub(crate) use case::Case;
+
+use crate::harness::{App, Fpm, Server};
 
 /// Limits low enough that small requests pass them, and the settings that show most.
 const INI: &str = "display_errors = 0\nhtml_errors = 0\nlog_errors = 1\nerror_reporting = -1\nexpose_php = 1\n\
@@ -21,133 +29,56 @@ const INI: &str = "display_errors = 0\nhtml_errors = 0\nlog_errors = 1\nerror_re
     post_max_size = 256K\nupload_max_filesize = 64K\nmax_file_uploads = 4\nmax_input_vars = 40\n\
     max_input_nesting_level = 8\nsession.use_strict_mode = 0\nsession.gc_probability = 0\n";
 
-/// One exchange: bytes that are sent to each server.
-pub(crate) struct Case {
-    name: String,
-    method: &'static str,
-    target: String,
-    version: &'static str,
-    /// The lines behind the request line.
-    lines: Vec<String>,
-    body: Vec<u8>,
-    /// In resident mode the URL names no script.
-    only_classic: bool,
-    /// Further permitted differences: starts of lines of the dump, names of headers.
-    permit: &'static [&'static str],
+/// The ways in which Hearth runs a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Classic,
+    /// Resident, with isolation "none".
+    NoIsolation,
 }
 
-impl Case {
-    fn new(run: &str, method: &'static str, target: &str) -> Self {
+impl Mode {
+    const ALL: &'static [Self] = &[Self::Classic, Self::NoIsolation];
+
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Classic => &[
+                "pool.web.mode=\"classic\"",
+                "pool.web.script=\"public/index.php\"",
+            ],
+            Self::NoIsolation => &[
+                "pool.web.mode=\"resident\"",
+                "pool.web.script=\"worker.php\"",
+                "pool.web.isolation=\"none\"",
+            ],
+        }
+    }
+}
+
+/// Cases that one server after the other answers, in this order.
+struct Group {
+    name: &'static str,
+    cases: Vec<Case>,
+    /// Without isolation each case gets a worker that has answered nothing yet.
+    fresh: bool,
+}
+
+impl Group {
+    fn new(name: &'static str, cases: Vec<Case>) -> Self {
         Self {
-            name: format!("{run} {method} {target}"),
-            method,
-            target: target.to_owned(),
-            version: "HTTP/1.1",
-            lines: vec!["Host: parity.test".to_owned(), format!("X-Run: {run}")],
-            body: Vec::new(),
-            only_classic: false,
-            permit: &[],
+            name,
+            cases,
+            fresh: false,
         }
-    }
-
-    fn get(run: &str, target: &str) -> Self {
-        Self::new(run, "GET", target)
-    }
-
-    fn post(run: &str, media_type: &str, body: impl Into<Vec<u8>>) -> Self {
-        let mut case = Self::new(run, "POST", "/");
-        case.name = format!("{run} POST {media_type}");
-        if !media_type.is_empty() {
-            case.lines.push(format!("Content-Type: {media_type}"));
-        }
-        case.with_body(body)
-    }
-
-    fn named(mut self, name: &str) -> Self {
-        self.name = format!("{} ({name})", self.name);
-        self
-    }
-
-    fn line(mut self, line: &str) -> Self {
-        self.lines.push(line.to_owned());
-        self
-    }
-
-    /// Without `Host`, or with another.
-    fn host(mut self, host: Option<&str>) -> Self {
-        match host {
-            Some(host) => self.lines[0] = format!("Host: {host}"),
-            None => drop(self.lines.remove(0)),
-        }
-        self
-    }
-
-    fn version(mut self, version: &'static str) -> Self {
-        self.version = version;
-        self
-    }
-
-    fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        self.body = body.into();
-        self.lines.push(format!("Content-Length: {}", self.body.len()));
-        self
-    }
-
-    fn chunked(mut self, chunks: &[&str]) -> Self {
-        self.lines.push("Transfer-Encoding: chunked".to_owned());
-        for chunk in chunks {
-            self.body
-                .extend(format!("{:x}\r\n{chunk}\r\n", chunk.len()).bytes());
-        }
-        self.body.extend(b"0\r\n\r\n");
-        self
-    }
-
-    /// With the errors that PHP would show.
-    fn shown(self) -> Self {
-        self.line("X-Display: 1").named("shown")
-    }
-
-    fn only_classic(mut self) -> Self {
-        self.only_classic = true;
-        self
-    }
-
-    fn permit(mut self, permit: &'static [&'static str]) -> Self {
-        self.permit = permit;
-        self
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let head = format!("{} {} {}\r\n", self.method, self.target, self.version);
-        // One byte a character, so that a case can hold bytes that are no UTF-8.
-        let head = format!("{head}{}\r\n\r\n", self.lines.join("\r\n"));
-        let mut bytes: Vec<u8> = head
-            .chars()
-            .map(|c| u8::try_from(u32::from(c)).unwrap())
-            .collect();
-        bytes.extend(&self.body);
-        bytes
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn send(&self, address: SocketAddr) -> Raw {
-        let mut client = RawClient::connect(address);
-        // A server may refuse before it has read everything.
-        let _ = client.send(&self.bytes());
-        client
-            .read(self.method)
-            .unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 }
 
 /// The requests that mean the same to any application, for the demo's route that shows Symfony's request.
 pub(crate) fn symfony_cases() -> Vec<Case> {
-    let usable =
-        |case: &Case| case.name.starts_with("dump/all") && !case.only_classic && case.permit.is_empty();
+    let usable = |case: &Case| {
+        let name = case.name();
+        name.starts_with("dump/all") && !case.only_classic && permitted::nothing(&name)
+    };
     let mut cases: Vec<Case> = requests::cases().into_iter().filter(usable).collect();
     for case in &mut cases {
         if case.target.starts_with('/') {
@@ -158,66 +89,54 @@ pub(crate) fn symfony_cases() -> Vec<Case> {
     cases
 }
 
-/// The three servers.
+fn scripts() -> PathBuf {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/scripts");
+    scripts.canonicalize().unwrap()
+}
+
+/// The servers of a test, each with a folder for its sessions and temporary files.
 struct Peers {
-    fpm: Fpm,
-    classic: Server,
-    resident: Server,
     dir: PathBuf,
+    workers: usize,
 }
 
 impl Peers {
-    fn start(name: &str) -> Self {
+    fn new(name: &str, workers: usize) -> Self {
         let dir = std::env::temp_dir().join(format!("hearth-parity-{}-{name}", std::process::id()));
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/scripts");
-        let scripts = scripts.canonicalize().unwrap();
         fs::create_dir(&dir).unwrap();
-        // Sessions of their own, so that each server meets the ids anew.
-        let ini = |server: &str| {
-            let folder = dir.join(server);
-            fs::create_dir(&folder).unwrap();
-            let text = format!("{INI}session.save_path = {}\n", folder.display());
-            let path = folder.join("php.ini");
-            fs::write(&path, &text).unwrap();
-            (text, path)
-        };
-        let hearth = |mode: &str, script: &str| {
-            let settings = [
-                format!("pool.web.mode={mode:?}"),
-                format!("pool.web.script={script:?}"),
-                format!("pool.web.php_ini=\"{}\"", ini(mode).1.display()),
-                "pool.web.workers=2".to_owned(),
-                "root=\"public\"".to_owned(),
-            ];
-            Server::start(&App::at(&scripts), &settings.each_ref().map(String::as_str))
-        };
-        Self {
-            fpm: Fpm::start(&scripts.join("public"), &ini("fpm").0, &[]),
-            classic: hearth("classic", "public/index.php"),
-            resident: hearth("resident", "worker.php"),
-            dir,
-        }
+        Self { dir, workers }
     }
 
-    /// What differs between php-fpm and Hearth, as text for a person.
-    fn differences(&self, case: &Case) -> String {
-        let mut out = String::new();
-        let expected = permitted::normalise(case.send(self.fpm.address()), case);
-        for (mode, server) in [("classic", &self.classic), ("resident", &self.resident)] {
-            if mode == "resident" && case.only_classic {
-                continue;
-            }
-            let found = permitted::normalise(case.send(server.address()), case);
-            if found != expected {
-                let _ = writeln!(out, "=== {} — {mode}\n{}", case.name, diff(&expected, &found));
-            }
-        }
-        out
+    /// Folder and php.ini of a server.
+    fn ini(&self, server: &str) -> (PathBuf, String) {
+        let folder = self.dir.join(server);
+        fs::create_dir(&folder).unwrap();
+        let place = folder.display();
+        let text = format!("{INI}session.save_path = {place}\nsys_temp_dir = {place}\n");
+        fs::write(folder.join("php.ini"), &text).unwrap();
+        (folder, text)
     }
 
-    fn compare(&self, cases: &[Case]) {
-        let differences: String = cases.iter().map(|case| self.differences(case)).collect();
-        assert!(differences.is_empty(), "- php-fpm, + Hearth\n{differences}");
+    fn fpm(&self) -> (Fpm, PathBuf) {
+        let (folder, ini) = self.ini("fpm");
+        let fpm = Fpm::start(&scripts().join("public"), &ini, &[], self.workers);
+        (fpm, folder)
+    }
+
+    fn hearth(&self, mode: Mode) -> (Server, PathBuf) {
+        let (folder, _) = self.ini(&format!("{mode:?}"));
+        let own = [
+            format!("pool.web.php_ini=\"{}\"", folder.join("php.ini").display()),
+            format!("pool.web.workers={}", self.workers),
+            "root=\"public\"".to_owned(),
+        ];
+        let settings: Vec<&str> = mode
+            .settings()
+            .iter()
+            .copied()
+            .chain(own.iter().map(String::as_str))
+            .collect();
+        (Server::start(&App::at(&scripts()), &settings), folder)
     }
 }
 
@@ -225,6 +144,74 @@ impl Drop for Peers {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Compares Hearth's answers with those of nginx + php-fpm, which are asked anew if that is wished.
+fn compare(group: &Group) {
+    let names: BTreeSet<String> = group.cases.iter().map(Case::name).collect();
+    for name in &names {
+        let same = group.cases.iter().filter(|case| case.name() == *name).count();
+        assert!(same == 1, "{same} cases are named {name}");
+    }
+    let peers = Peers::new(group.name, 1);
+    if recorded::is_recording() {
+        record(group, &peers);
+    }
+    let differences: String = std::thread::scope(|scope| {
+        let each: Vec<_> = Mode::ALL
+            .iter()
+            .map(|mode| scope.spawn(|| differences(group, &peers, *mode)))
+            .collect();
+        each.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(
+        differences.is_empty(),
+        "- nginx + php-fpm, + Hearth\n{differences}"
+    );
+}
+
+fn ask(case: &Case, address: SocketAddr, folder: &Path) -> String {
+    answer::ask(
+        case,
+        address,
+        &[(&scripts(), "{scripts}"), (folder, "{temporary}")],
+    )
+}
+
+fn record(group: &Group, peers: &Peers) {
+    let (fpm, folder) = peers.fpm();
+    let answers = group
+        .cases
+        .iter()
+        .map(|case| (case.name(), ask(case, fpm.address(), &folder)));
+    recorded::write(group.name, &answers.collect::<Vec<_>>());
+}
+
+/// What differs between php-fpm and Hearth, as text for a person.
+fn differences(group: &Group, peers: &Peers, mode: Mode) -> String {
+    let recorded = recorded::read(group.name);
+    let (server, folder) = peers.hearth(mode);
+    let mut out = String::new();
+    for case in group
+        .cases
+        .iter()
+        .filter(|case| mode == Mode::Classic || !case.only_classic)
+    {
+        let name = case.name();
+        let Some(expected) = recorded.get(&name) else {
+            let _ = writeln!(out, "=== {name}\nwas never recorded: make parity-record");
+            continue;
+        };
+        let expected = permitted::strip(expected, &name, mode);
+        let found = permitted::strip(&ask(case, server.address(), &folder), &name, mode);
+        if found != expected {
+            let _ = writeln!(out, "=== {name} — {mode:?}\n{}", diff(&expected, &found));
+        }
+        if group.fresh && mode == Mode::NoIsolation {
+            Case::get("leak/over", "/").send(server.address());
+        }
+    }
+    out
 }
 
 /// The lines that only one of both has.
@@ -245,16 +232,10 @@ fn diff(expected: &str, found: &str) -> String {
 
 #[test]
 fn php_sees_the_same_request_as_under_php_fpm() {
-    Peers::start("requests").compare(&requests::cases());
+    compare(&Group::new("requests", requests::cases()));
 }
 
 #[test]
 fn the_client_gets_the_same_response_as_from_php_fpm() {
-    Peers::start("responses").compare(&responses::cases());
-}
-
-#[test]
-fn the_suite_is_as_large_as_it_says() {
-    let count = requests::cases().len() + responses::cases().len();
-    assert!(count > 250, "{count} cases");
+    compare(&Group::new("responses", responses::cases()));
 }

@@ -27,7 +27,7 @@ fn start(workers: usize) -> Server {
 
 fn fpm() -> Fpm {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/symfony/public");
-    Fpm::start(&root, INI, &[])
+    Fpm::start(&root, INI, &[], 2)
 }
 
 fn ask(address: std::net::SocketAddr, method: &str, target: &str, lines: &str, body: &str) -> Raw {

@@ -24,7 +24,7 @@ pub(crate) struct Fpm {
 
 impl Fpm {
     /// Serves the folder `root`. `ini` is the text of php.ini; `environment` is added to what PHP has.
-    pub(crate) fn start(root: &Path, ini: &str, environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(root: &Path, ini: &str, environment: &[(&str, &str)], workers: usize) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Relaxed: only uniqueness matters.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +37,7 @@ impl Fpm {
             address,
             dir,
         };
-        fpm.run_php(ini, environment);
+        fpm.run_php(ini, environment, workers);
         fpm.run_nginx(root);
         fpm
     }
@@ -46,7 +46,7 @@ impl Fpm {
         self.address
     }
 
-    fn run_php(&mut self, ini: &str, environment: &[(&str, &str)]) {
+    fn run_php(&mut self, ini: &str, environment: &[(&str, &str)], workers: usize) {
         let socket = self.dir.join("fpm.sock");
         let variables: Vec<String> = environment
             .iter()
@@ -57,7 +57,7 @@ impl Fpm {
         let user = if root { "user = root\ngroup = root\n" } else { "" };
         let config = format!(
             "[global]\nerror_log = {log}\ndaemonize = no\n\n[www]\nlisten = {socket}\n{user}pm = static\n\
-             pm.max_children = 2\ncatch_workers_output = yes\n{variables}\n",
+             pm.max_children = {workers}\ncatch_workers_output = yes\n{variables}\n",
             log = self.dir.join("fpm.log").display(),
             socket = socket.display(),
         );

@@ -1,93 +1,224 @@
-//! The differences between Hearth and nginx + php-fpm that are permitted: all of them, with their reasons, are in
-//! `docs/parity.md`.
+//! The differences between Hearth and nginx + php-fpm that are permitted, in each mode: all that are not in every answer (those
+//! are left out in `answer.rs`). Their reasons are in `docs/parity.md`, which has a row for each.
 
-use std::fmt::Write;
+use super::Mode::{self, Classic, NoIsolation};
 
-use super::Case;
-use crate::harness::Raw;
+const ALL: &[Mode] = Mode::ALL;
+const RESIDENT: &[Mode] = &[NoIsolation];
 
-/// Headers of a response that belong to the server or to the connection.
-const HEADERS: [&str; 5] = ["server", "date", "connection", "keep-alive", "transfer-encoding"];
+const NO_ISOLATION: &[Mode] = &[NoIsolation];
 
-/// Values of `$_SERVER` that name the server, its ports or the moment.
-const VARIABLES: [&str; 9] = [
-    "server.SERVER_SOFTWARE",
-    "server.SERVER_PORT",
-    "server.REMOTE_PORT",
-    "server.REQUEST_TIME",
-    "server.REQUEST_TIME_FLOAT",
-    "server.HEARTH_REQUEST_ID",
-    "server.HEARTH_WORKER",
-    "server.FRANKENPHP_WORKER",
-    "server.RUST_LOG",
+/// Without isolation: what a request changes in these is seen by the next.
+const LEFT: &[&str] = &[
+    "leak/after_exit ",
+    "leak/after_throw ",
+    "leak/autoloader ",
+    "leak/class_constant_of_constant ",
+    "leak/constant ",
+    "leak/declarations ",
+    "leak/descriptors ",
+    "leak/environment ",
+    "leak/global ",
+    "leak/include_path ",
+    "leak/ini ",
+    "leak/ini_by_name ",
+    "leak/intl_locale ",
+    "leak/last_errors ",
+    "leak/libxml ",
+    "leak/locale ",
+    "leak/multibyte ",
+    "leak/numbers ",
+    "leak/objects ",
+    "leak/scale_and_token ",
+    "leak/session_handler ",
+    "leak/session_settings ",
+    "leak/sqlite ",
+    "leak/static_property ",
+    "leak/static_variable ",
+    "leak/stream_wrappers ",
+    "leak/timezone ",
 ];
 
-/// A response as text, without what may differ.
-pub(super) fn normalise(mut raw: Raw, case: &Case) -> String {
-    if is_own_page(&raw) {
-        return format!("a page of the server, status {}\n", raw.status);
-    }
-    headers(&mut raw, case);
-    let mut out = format!("status {} {}\n", raw.status, reason(&raw));
-    let _ = writeln!(out, "whole {}", raw.whole);
-    for (name, value) in &raw.headers {
-        let _ = writeln!(out, "{name}: {value}");
-    }
-    out.push('\n');
-    out.push_str(&body(&raw, case));
-    out
+/// Without isolation: these objects live as long as the worker.
+const DESTROYED_LATE: &[&str] = &[
+    "error/fatal_in_destructor_at_end ",
+    "error/throw_in_destructor_at_end ",
+    "error/throw_in_two_destructors ",
+    "exit/destructor_at_end ",
+    "exit/shutdown_then_destructor ",
+    "limit/in_destructor ",
+    "order/all ",
+    "order/all_and_exit ",
+    "order/all_and_throw ",
+    "order/destructor_",
+    "order/fiber_suspended ",
+    "order/generator_finally ",
+    "order/objects_",
+];
+
+struct Permitted {
+    modes: &'static [Mode],
+    /// Starts of names of cases.
+    cases: &'static [&'static str],
+    /// Names of headers, first words of lines of the body, or one of `status`, `trace`, `body`.
+    what: &'static [&'static str],
+    /// The row of `docs/parity.md`.
+    row: &'static str,
 }
 
-/// Nothing in it comes from PHP, which names itself in every response (`expose_php`).
-fn is_own_page(raw: &Raw) -> bool {
-    raw.status >= 300
-        && raw.header("x-powered-by").is_none()
-        && (raw.body.is_empty() || raw.text().contains("<h1>"))
-}
+const PERMITTED: &[Permitted] = &[
+    Permitted {
+        modes: ALL,
+        cases: &["dump/all GET / (repeated"],
+        what: &[
+            "server.HTTP_X_TWICE",
+            "headers.X-Twice",
+            "server.HTTP_ACCEPT",
+            "headers.Accept",
+        ],
+        row: "a header sent twice",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &["dump/all GET / (forwarded)"],
+        what: &["server.HTTP_X_FORWARDED_FOR", "headers.X-Forwarded-For"],
+        row: "a header sent twice",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &["dump/all GET / (two cookie headers)"],
+        what: &["server.HTTP_COOKIE", "headers.Cookie", "cookie.a"],
+        row: "a header sent twice",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &["dump/all GET / (HTTP/1.0) (no host)", "dump/all GET / (host "],
+        what: &["server.SERVER_NAME"],
+        row: "`SERVER_NAME`",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &[
+            "dump/all GET / (HTTP/1.0) (no host)",
+            "dump/all GET / (host in capitals)",
+        ],
+        what: &["server.HTTP_HOST", "headers.Host", "headers"],
+        row: "`HTTP_HOST`",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &["dump/all GET /sub"],
+        what: &["location"],
+        row: "`Location` of a folder without its slash",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &["header/no_colon "],
+        what: &["nonsense"],
+        row: "a line without a colon, `header('Nonsense')`",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &[
+            "header/replace HEAD",
+            "output/large HEAD",
+            "ending/exit_text HEAD",
+            "header/type_json HEAD",
+        ],
+        what: &["content-length"],
+        row: "what `HEAD` has for a length",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &["session/public "],
+        what: &["expires", "last-modified"],
+        row: "`Expires` and `Last-Modified` of `session_cache_limiter('public')`",
+    },
+    Permitted {
+        modes: ALL,
+        cases: &["order/header_callback_prints "],
+        what: &["body"],
+        row: "output of a callback of `header_register_callback()`",
+    },
+    Permitted {
+        modes: RESIDENT,
+        cases: &[""],
+        what: &["trace"],
+        row: "stack traces",
+    },
+    Permitted {
+        modes: RESIDENT,
+        cases: &[
+            "file/relative_paths ",
+            "file/include_relative ",
+            "file/directory_in_shutdown ",
+            "leak/directory ",
+        ],
+        what: &["body"],
+        row: "working directory",
+    },
+    Permitted {
+        modes: RESIDENT,
+        cases: &["leak/include_once "],
+        what: &["body"],
+        row: "`get_included_files()`",
+    },
+    Permitted {
+        modes: NO_ISOLATION,
+        cases: LEFT,
+        what: &["body", "content-type"],
+        row: "classes, functions, statics, globals, `ini_set()`, `putenv()`, error and exception handlers",
+    },
+    Permitted {
+        modes: NO_ISOLATION,
+        cases: DESTROYED_LATE,
+        what: &["body", "status", "x-destructor"],
+        row: "destructors of what globals and statics hold",
+    },
+];
 
-/// php-fpm knows no text for younger status codes, and nginx has one of its own for a redirection that it makes. Only a text of the
-/// script's counts, which neither changes.
-fn reason(raw: &Raw) -> &str {
-    let usual = http::StatusCode::from_u16(raw.status).ok();
-    match raw.reason.as_str() {
-        "Moved Temporarily" => "",
-        text if usual.and_then(|status| status.canonical_reason()) == Some(text) => "",
-        text => text,
-    }
-}
-
-/// Order counts among headers of one name only (RFC 9110 §5.3).
-fn headers(raw: &mut Raw, case: &Case) {
-    let length = raw.body.len().to_string();
-    raw.headers.retain(|(name, value)| {
-        let own = HEADERS.contains(&name.as_str()) || case.permit.contains(&name.as_str());
-        // The length of a body that a script gave none for.
-        let counted = name == "content-length" && *value == length;
-        !(own || counted)
-    });
-    raw.headers.sort_by(|a, b| a.0.cmp(&b.0));
-}
-
-fn body(raw: &Raw, case: &Case) -> String {
-    let text: String = match std::str::from_utf8(&raw.body) {
-        Ok(text) => text.to_owned(),
-        Err(_) => raw.body.iter().copied().map(char::from).collect(),
-    };
-    let environment: Vec<String> = std::env::vars()
-        .map(|(name, _)| format!("server.{name} "))
+/// What of an answer must be equal.
+pub(super) fn strip(answer: &str, case: &str, mode: Mode) -> String {
+    let what: Vec<&str> = PERMITTED
+        .iter()
+        .filter(|permitted| permitted.modes.contains(&mode))
+        .filter(|permitted| permitted.cases.iter().any(|start| case.starts_with(start)))
+        .flat_map(|permitted| permitted.what)
+        .copied()
         .collect();
     let mut in_trace = false;
-    let lines = text.lines().filter(|line| {
-        let name = line.split(' ').next().unwrap_or_default();
-        // A resident handler has frames of its worker script below it.
-        in_trace = line.starts_with("#0 ") || in_trace && line.starts_with('#');
-        !(in_trace
-            || VARIABLES.contains(&name)
-            || case.permit.contains(&name)
-            || line.starts_with("server [")
-            || line.starts_with("server.USER ")
-            || line.starts_with("server.HOME ")
-            || environment.iter().any(|variable| line.starts_with(variable)))
+    let kept = answer.lines().filter(|line| {
+        let body = line
+            .strip_prefix('|')
+            .map(|rest| rest.strip_prefix(' ').unwrap_or(rest));
+        in_trace = body.is_some_and(|body| body.starts_with("#0 ") || in_trace && body.starts_with('#'));
+        let name = match body {
+            Some(_) if in_trace && what.contains(&"trace") => return false,
+            Some(_) if what.contains(&"body") => return false,
+            Some(body) => body.split(' ').next(),
+            None if line.starts_with("< ") => Some("status"),
+            None => line.split(':').next(),
+        };
+        !name.is_some_and(|name| what.contains(&name))
     });
-    lines.collect::<Vec<_>>().join("\n")
+    kept.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Nothing of this case is permitted to differ, in classic mode.
+pub(super) fn nothing(case: &str) -> bool {
+    !PERMITTED.iter().any(|permitted| {
+        permitted.modes.contains(&Classic) && permitted.cases.iter().any(|start| case.starts_with(start))
+    })
+}
+
+#[test]
+fn each_permitted_difference_has_its_reason_in_the_documentation() {
+    let page = include_str!("../../../../../docs/parity.md");
+    for permitted in PERMITTED {
+        assert!(
+            page.contains(&format!("\n| {} |", permitted.row)),
+            "docs/parity.md: no row {:?}",
+            permitted.row
+        );
+    }
 }

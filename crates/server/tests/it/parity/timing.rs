@@ -1,11 +1,12 @@
-//! When bytes leave, and what a script learns of its client: the same with each server.
+//! When bytes leave, and what a script learns of its client: the same with each server. What php-fpm does is written into each test, and
+//! asked of it when answers are recorded.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Case, Peers};
+use super::{Case, Mode, Peers, recorded};
 use crate::harness::RawClient;
 
 /// Longest time a script may take to notice.
@@ -13,15 +14,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test against each server, with files `gate` and `mark` that do not exist yet.
 fn with_each(name: &str, test: impl Fn(&str, SocketAddr, &Path, &Path)) {
-    let peers = Peers::start(name);
-    let servers = [
-        ("php-fpm", peers.fpm.address()),
-        ("classic", peers.classic.address()),
-        ("resident", peers.resident.address()),
-    ];
-    for (server, address) in servers {
-        let file = |what: &str| peers.dir.join(format!("{server}.{what}"));
-        test(server, address, &file("gate"), &file("mark"));
+    let peers = Peers::new(name, 2);
+    let run = |server: &str, address: SocketAddr, folder: &Path| {
+        test(server, address, &folder.join("gate"), &folder.join("mark"));
+    };
+    if recorded::is_recording() {
+        let (fpm, folder) = peers.fpm();
+        run("php-fpm", fpm.address(), &folder);
+    }
+    for mode in Mode::ALL {
+        let (server, folder) = peers.hearth(*mode);
+        run(&format!("{mode:?}"), server.address(), &folder);
     }
 }
 

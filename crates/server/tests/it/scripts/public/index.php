@@ -8,9 +8,6 @@
 declare(strict_types=1);
 
 ini_set('display_errors', isset($_SERVER['HTTP_X_DISPLAY']) ? '1' : '0');
-// Handlers outlive a request of a resident pool without isolation.
-set_error_handler(null);
-set_exception_handler(null);
 
 [$file, $case] = explode('/', $_SERVER['HTTP_X_RUN'] ?? 'dump/all', 2);
 
