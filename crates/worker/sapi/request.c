@@ -295,6 +295,8 @@ static void request_begin(void)
 	zend_memory_reset_peak_usage();
 	hearth_import_superglobals();
 	call_module(ZEND_STRL("filter"), true);
+	/* Starts zlib.output_compression. */
+	call_module(ZEND_STRL("zlib"), true);
 	begin_session();
 	SG(sapi_started) = 1;
 
@@ -330,6 +332,9 @@ static bool request_end(void)
 	end_session();
 	zend_try {
 		call_module(ZEND_STRL("filter"), false);
+	} zend_end_try();
+	zend_try {
+		call_module(ZEND_STRL("zlib"), false);
 	} zend_end_try();
 	zend_try {
 		php_output_deactivate();
@@ -444,6 +449,7 @@ static void end_boot(void)
 	php_output_end_all();
 	end_session();
 	call_module(ZEND_STRL("filter"), false);
+	call_module(ZEND_STRL("zlib"), false);
 	php_output_deactivate();
 	close_input();
 	sapi_deactivate();
