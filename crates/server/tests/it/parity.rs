@@ -59,6 +59,8 @@ impl Mode {
 struct Group {
     name: &'static str,
     cases: Vec<Case>,
+    /// Lines for php.ini, which hold against those of `INI`.
+    ini: &'static str,
     /// Without isolation each case gets a worker that has answered nothing yet.
     fresh: bool,
 }
@@ -68,6 +70,7 @@ impl Group {
         Self {
             name,
             cases,
+            ini: "",
             fresh: false,
         }
     }
@@ -98,13 +101,14 @@ fn scripts() -> PathBuf {
 struct Peers {
     dir: PathBuf,
     workers: usize,
+    ini: &'static str,
 }
 
 impl Peers {
-    fn new(name: &str, workers: usize) -> Self {
+    fn new(name: &str, workers: usize, ini: &'static str) -> Self {
         let dir = std::env::temp_dir().join(format!("hearth-parity-{}-{name}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        Self { dir, workers }
+        Self { dir, workers, ini }
     }
 
     /// Folder and php.ini of a server.
@@ -112,7 +116,10 @@ impl Peers {
         let folder = self.dir.join(server);
         fs::create_dir(&folder).unwrap();
         let place = folder.display();
-        let text = format!("{INI}session.save_path = {place}\nsys_temp_dir = {place}\n");
+        let text = format!(
+            "{INI}session.save_path = {place}\nsys_temp_dir = {place}\n{}",
+            self.ini
+        );
         fs::write(folder.join("php.ini"), &text).unwrap();
         (folder, text)
     }
@@ -153,7 +160,7 @@ fn compare(group: &Group) {
         let same = group.cases.iter().filter(|case| case.name() == *name).count();
         assert!(same == 1, "{same} cases are named {name}");
     }
-    let peers = Peers::new(group.name, 1);
+    let peers = Peers::new(group.name, 1, group.ini);
     if recorded::is_recording() {
         record(group, &peers);
     }
@@ -230,6 +237,12 @@ fn diff(expected: &str, found: &str) -> String {
     out
 }
 
+/// The other way round than `INI`, and than most.
+const OTHER_INI: &str = "output_buffering = 0\nimplicit_flush = 1\nfile_uploads = 0\nregister_argc_argv = 0\n\
+    default_charset =\ndisplay_errors = 1\nhtml_errors = 1\nvariables_order = EGPCS\nrequest_order =\n\
+    arg_separator.input = \";\"\nauto_globals_jit = 0\nsession.auto_start = 1\nsession.use_cookies = 0\n\
+    enable_post_data_reading = 1\nzend.assertions = 1\nmax_execution_time = 0\n";
+
 #[test]
 fn php_sees_the_same_request_as_under_php_fpm() {
     compare(&Group::new("requests", requests::cases()));
@@ -238,4 +251,20 @@ fn php_sees_the_same_request_as_under_php_fpm() {
 #[test]
 fn the_client_gets_the_same_response_as_from_php_fpm() {
     compare(&Group::new("responses", responses::cases()));
+}
+
+#[test]
+fn settings_of_php_mean_the_same_as_under_php_fpm() {
+    compare(&Group {
+        ini: OTHER_INI,
+        ..Group::new("settings", requests::of_settings())
+    });
+}
+
+#[test]
+fn raw_bodies_are_the_same_as_under_php_fpm() {
+    compare(&Group {
+        ini: "enable_post_data_reading = 0\nzlib.output_compression = 1\nmax_input_nesting_level = 1\n",
+        ..Group::new("raw", requests::of_raw_bodies())
+    });
 }

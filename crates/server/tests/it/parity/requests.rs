@@ -16,6 +16,74 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
+/// With settings of their own.
+pub(super) fn of_settings() -> Vec<Case> {
+    let upload = format!(
+        "{}{}--XX--\r\n",
+        part("name=\"a\"", "1"),
+        file("f", "a.txt", "content")
+    );
+    let mut cases = vec![
+        Case::get("dump/all", "/?a=1;b=2&c=3"),
+        Case::get("dump/all", "/?one+two+three").line("Cookie: c=1; a=2"),
+        Case::post("dump/all", FORM, "a=1&b=2;c=3"),
+        Case::post("dump/all", MULTIPART, upload),
+        Case::get("dump/state", "/"),
+        Case::get("dump/filter", "/?a=1;n=2"),
+        Case::get("limit/after", "/"),
+    ];
+    let runs = [
+        "header/after_output",
+        "header/type_default_empty",
+        "header/code_404",
+        "output/nothing",
+        "output/levels",
+        "output/left_open",
+        "output/flushed",
+        "output/warning",
+        "ending/fatal_after_output",
+        "ending/throw_after_output",
+        "ending/exit_in_buffer",
+        "ending/shutdown_headers",
+        "buffer/status_of_default",
+        "buffer/none_left",
+        "error/undefined_kinds",
+        "error/previous",
+        "error/assertion",
+        "session/none",
+        "session/look",
+        "order/shutdown_with_buffers",
+    ];
+    cases.extend(runs.map(|run| Case::get(run, "/").shown()));
+    cases
+}
+
+/// With `enable_post_data_reading = 0` and `zlib.output_compression = 1`.
+pub(super) fn of_raw_bodies() -> Vec<Case> {
+    let gzip = |run| Case::get(run, "/").line("Accept-Encoding: gzip").named("gzip");
+    let upload = format!(
+        "{}{}--XX--\r\n",
+        part("name=\"a\"", "1"),
+        file("f", "a.txt", "content")
+    );
+    vec![
+        Case::get("dump/all", "/?a[b]=1&a[b][c]=2"),
+        Case::post("dump/all", FORM, "a=1&b=2"),
+        Case::post("dump/all", MULTIPART, upload),
+        Case::post("dump/pieces", FORM, "0123456789"),
+        Case::post("dump/digest", FORM, "x".repeat(200_000)),
+        Case::post("dump/digest", FORM, "x".repeat(300_000)).named("beyond post_max_size"),
+        gzip("output/pieces"),
+        Case::get("output/flushed", "/").line("Accept-Encoding: deflate"),
+        gzip("ending/exit_text"),
+        gzip("ending/fatal_after_output"),
+        gzip("header/code_204"),
+        gzip("output/nothing"),
+        // A length ends compression, until the end of the request.
+        gzip("header/length").then(gzip("output/crc")),
+    ]
+}
+
 fn targets() -> Vec<Case> {
     let targets = [
         "/",
@@ -28,6 +96,7 @@ fn targets() -> Vec<Case> {
         "/?&&a=1&;b=2&=c&d[]&e[][]=1&f[0]=x&f[5]=y&f[]=z",
         "/?q=a/b?c:d@e!$'()*,;",
         "/?a[b][c][d][e][f][g][h][i][j]=deep",
+        "/?one+two%20three+a=b",
         "/some/path?and=query",
         "/double//slash///here",
         "/dot/./and/../up",

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test against each server, with files `gate` and `mark` that do not exist yet.
 fn with_each(name: &str, test: impl Fn(&str, SocketAddr, &Path, &Path)) {
-    let peers = Peers::new(name, 2);
+    let peers = Peers::new(name, 2, "");
     let run = |server: &str, address: SocketAddr, folder: &Path| {
         test(server, address, &folder.join("gate"), &folder.join("mark"));
     };
@@ -87,5 +87,34 @@ fn a_client_that_leaves_ends_the_script_or_not_as_it_wishes() {
             drop(client);
             assert_eq!(wait_for(&mark), said, "{server}: {run}");
         }
+    });
+}
+
+#[test]
+fn of_two_requests_with_one_session_the_second_waits() {
+    with_each("lock", |server, address, gate, mark| {
+        let second_mark = mark.with_extension("second");
+        let mut first = start("wait/hold_session", address, gate, mark);
+        assert_eq!(wait_for(mark), "held", "{server}");
+        let mut second = start("wait/share_session", address, gate, &second_mark);
+        assert_eq!(wait_for(&second_mark), "asks", "{server}");
+        fs::write(gate, "").unwrap();
+        assert_eq!(first.read("GET").unwrap().text(), "held", "{server}");
+        let answer = second.read("GET").unwrap().text();
+        assert_eq!(answer, "set by the first, gate open", "{server}");
+    });
+}
+
+#[test]
+fn a_session_written_early_is_free_while_its_script_goes_on() {
+    with_each("unlock", |server, address, gate, mark| {
+        let second_mark = mark.with_extension("second");
+        let mut first = start("wait/release_session", address, gate, mark);
+        assert_eq!(wait_for(mark), "released", "{server}");
+        let mut second = start("wait/share_session", address, gate, &second_mark);
+        let answer = second.read("GET").unwrap().text();
+        assert_eq!(answer, "set by who released it, gate closed", "{server}");
+        fs::write(gate, "").unwrap();
+        assert_eq!(first.read("GET").unwrap().text(), "late", "{server}");
     });
 }

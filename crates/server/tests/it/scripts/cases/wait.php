@@ -62,4 +62,28 @@ return [
         $mark('went on, ' . connection_status());
         ignore_user_abort(false);
     },
+    // Of two requests with one session the second waits.
+    'hold_session' => static function () use ($gate, $mark): void {
+        session_id('parity-lock');
+        session_start();
+        $mark('held');
+        $gate();
+        $_SESSION['by'] = 'the first';
+        echo 'held';
+    },
+    'release_session' => static function () use ($gate, $mark): void {
+        session_id('parity-lock');
+        session_start();
+        $_SESSION['by'] = 'who released it';
+        session_write_close();
+        $mark('released');
+        $gate();
+        echo 'late';
+    },
+    'share_session' => static function () use ($mark): void {
+        $mark('asks');
+        session_id('parity-lock');
+        session_start();
+        echo 'set by ', $_SESSION['by'] ?? 'nobody', file_exists($_SERVER['HTTP_X_GATE']) ? ', gate open' : ', gate closed';
+    },
 ];
