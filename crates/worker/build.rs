@@ -14,6 +14,8 @@ const SOURCES: &[&str] = &[
     "filter.c",
     "user_ini.c",
     "functions.c",
+    "warm.c",
+    "carry.c",
     "switch.S",
 ];
 const HEADERS: &[&str] = &["sapi.h", "context.h", "compat.h", "functions_arginfo.h"];

@@ -86,6 +86,31 @@ static inline void compat_replace_environment_import(void (**original)(zval *), 
 #endif
 }
 
+/* The hooks of a property, each of which may be NULL; NULL if it has none. They exist since 8.4. */
+#if PHP_VERSION_ID >= 80400
+# define COMPAT_PROPERTY_HOOKS ZEND_PROPERTY_HOOK_COUNT
+static inline zend_function **compat_property_hooks(const zend_property_info *property)
+{
+	return property->hooks;
+}
+#else
+# define COMPAT_PROPERTY_HOOKS 0
+static inline zend_function **compat_property_hooks(const zend_property_info *property)
+{
+	return NULL;
+}
+#endif
+
+/* The end of what is in use of the table that ZEND_MAP_PTR offsets point into. Since 8.4 it begins with a part of its own for internal functions. */
+static inline void **compat_map_ptr_end(void)
+{
+#ifdef ZEND_MAP_PTR_NEW_STATIC
+	return (void **) CG(map_ptr_real_base) + zend_map_ptr_static_size + CG(map_ptr_last);
+#else
+	return (void **) CG(map_ptr_real_base) + CG(map_ptr_last);
+#endif
+}
+
 /* Where session_start() was called, which 8.3 keeps for its error message. */
 #if PHP_VERSION_ID >= 80300
 # define compat_forget_session_start() do { \

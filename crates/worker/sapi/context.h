@@ -49,6 +49,9 @@ typedef enum hearth_task {
 	TASK_CLASSIC
 } hearth_task;
 
+/* See carry.c. */
+typedef struct hearth_carry hearth_carry;
+
 /*
  * Everything of ours that lives longer than a call. It sits in the .bss of the
  * executable and owns no memory except the coroutine's stack and the 
@@ -81,6 +84,13 @@ typedef struct hearth_context {
 	size_t              boot_ticks;
 	bool                boot_ignore_user_abort;
 	bool                register_argc_argv;
+	/* The warm-up, see warm.c. */
+	bool                warming;          /* the script's requests only warm */
+	bool                warmed;           /* they are over; the script that comes next serves */
+	bool                leaving;          /* the pending hearth_handle_request() ends the script */
+	hearth_carry       *carry;            /* what is carried over, in process memory */
+	zend_long           opcache_restarts;
+	sapi_warmth         warmth;
 	/* Made once, in process memory. */
 	HashTable           names;            /* CGI name => interned string */
 	HashTable           user_ini;         /* folder => its settings, see user_ini.c */
@@ -142,6 +152,20 @@ bool hearth_filter_is_plain(void);
 void hearth_user_ini_startup(void);
 void hearth_user_ini_shutdown(void);
 void hearth_user_ini_activate(void);
+
+/* warm.c: nothing, unless a script warms or was warmed. */
+void hearth_warm_before_shutdown(void);
+void hearth_warm_after_shutdown(void);
+/* May run the application's autoloaders, and bail out. */
+void hearth_warm_before_first_request(void);
+
+/* carry.c */
+/* Copies the names and caches of the request that is about to end; adds to `carry` if there is one. */
+hearth_carry *hearth_carry_capture(hearth_carry *carry);
+/* Loads the classes; then puts the caches of what is as it was. Both count. */
+void hearth_carry_load(hearth_carry *carry, sapi_warmth *warmth);
+void hearth_carry_put(hearth_carry *carry, sapi_warmth *warmth);
+void hearth_carry_forget(hearth_carry *carry);
 
 /* functions.c */
 extern zend_module_entry hearth_module_entry;

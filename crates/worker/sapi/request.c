@@ -481,12 +481,16 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 		return false;
 	}
 	if (hearth.phase == PHASE_BOOT) {
+		hearth_warm_before_first_request();
 		end_boot();
 	}
 	hearth.phase = PHASE_BETWEEN;
 	hearth_yield(SAPI_WAITING);
 	if (!hearth.request) {
 		begin_drain();
+		if (hearth.leaving) {
+			zend_throw_unwind_exit();
+		}
 		return false;
 	}
 	serve(fci, fcc, exit_ends);
@@ -517,6 +521,7 @@ void hearth_run_worker(void)
 	hearth.running = true;
 	hearth.fatal = false;
 	hearth.uncaught = false;
+	hearth.leaving = false;
 	hearth.ended = SAPI_END_NONE;
 	hearth.phase = PHASE_BOOT;
 	hearth.register_argc_argv = PG(register_argc_argv);
@@ -535,7 +540,9 @@ void hearth_run_worker(void)
 		hearth.ended = why_ended(php_execute_script(&file));
 		zend_destroy_file_handle(&file);
 	}
+	hearth_warm_before_shutdown();
 	php_request_shutdown(NULL);
+	hearth_warm_after_shutdown();
 	hearth_forget_request_info();
 	PG(register_argc_argv) = hearth.register_argc_argv;
 	hearth.phase = PHASE_IDLE;

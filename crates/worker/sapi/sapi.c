@@ -59,8 +59,10 @@ static size_t hearth_write(const char *bytes, size_t len)
 	size_t written;
 
 	if (hearth.phase != PHASE_REQUEST) {
-		/* Nobody asked for it: a worker script echoes outside of its handler. */
-		hearth_log(LOG_NOTICE, bytes, len);
+		/* Nobody asked for it: a worker script echoes outside of its handler. One that warms is followed by one that says the same. */
+		if (!hearth.warming) {
+			hearth_log(LOG_NOTICE, bytes, len);
+		}
 		return len;
 	}
 	if (hearth.finished) {
@@ -251,7 +253,7 @@ static void hearth_error_cb(int type, zend_string *file, const uint32_t line, ze
 		} else {
 			hearth.fatal = true;
 		}
-		if (hearth.phase == PHASE_BOOT && !PG(log_errors)) {
+		if ((hearth.phase == PHASE_BOOT || hearth.warming) && !PG(log_errors)) {
 			hearth_log(LOG_ERR, ZSTR_VAL(message), ZSTR_LEN(message));
 		}
 	}
@@ -391,6 +393,17 @@ sapi_state sapi_serve(void *exchange, const sapi_request *request)
 	hearth.exchange = NULL;
 	hearth.request = NULL;
 	return hearth.state;
+}
+
+sapi_state sapi_leave(void)
+{
+	hearth.leaving = true;
+	return sapi_serve(NULL, NULL);
+}
+
+void sapi_set_host(const sapi_host *host)
+{
+	hearth.host = host;
 }
 
 int sapi_run(void *exchange, const sapi_request *request)

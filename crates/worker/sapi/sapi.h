@@ -92,12 +92,32 @@ typedef enum sapi_end {
 	SAPI_END_FATAL     = 4    /* fatal error, memory limit, time limit */
 } sapi_end;
 
+/* What of a warm-up came over to the script that serves. */
+typedef struct sapi_warmth {
+	const char *skipped;      /* why nothing did; NULL: what follows did */
+	bool        failed;       /* the script that was to get it has ended over it; another may be started, and gets nothing */
+	unsigned    classes;      /* loaded beyond those that the script's own boot loads */
+	unsigned    missing;      /* not found by their names */
+	unsigned    caches;       /* of functions, put back */
+	unsigned    dropped;      /* of functions, left empty: they name what is missing or another now */
+} sapi_warmth;
+
 /* Zygote, once. `ini` holds "name=value" lines that override the ini files; `ini_path` is a php.ini or a folder, NULL for PHP's default. */
 bool       sapi_boot(const sapi_host *host, const char *ini, const char *ini_path);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
 sapi_state sapi_start(const char *script);
 /* Worker, resident: one request, until the script asks for the next one or ends. With request == NULL the pending hearth_handle_request() returns false, so that the script can end. */
 sapi_state sapi_serve(void *ctx, const sapi_request *request);
+/* Zygote, resident: true before the scripts that warm, false before the one that serves. */
+void       sapi_warm(bool on);
+/* Zygote, resident: ends the waiting script as exit() there would, and its PHP request. sapi_start() may start another then. */
+sapi_state sapi_leave(void);
+/* What the script that serves got, once it waits. */
+sapi_warmth sapi_warmed(void);
+/* Whether hot code is compiled: then warming takes many requests. */
+bool       sapi_jit(void);
+/* Replaces the callbacks given to sapi_boot(). */
+void       sapi_set_host(const sapi_host *host);
 /* Worker, classic: runs request->script from the top as php-fpm does; the exit status. */
 int        sapi_run(void *ctx, const sapi_request *request);
 /* Why the last sapi_start() or sapi_serve() returned SAPI_ENDED. */

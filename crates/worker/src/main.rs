@@ -9,6 +9,7 @@ mod php;
 mod process;
 mod run;
 mod serve;
+mod warm;
 mod zygote;
 
 use std::io::Write;

@@ -149,6 +149,34 @@ pub(crate) enum End {
     Fatal = 4,
 }
 
+/// What of a warm-up came over to the script that serves: `sapi_warmth`, see `sapi.h` for each field.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Warmth {
+    skipped: *const c_char,
+    /// The script has ended over it.
+    pub(crate) failed: bool,
+    /// Classes that were loaded.
+    pub(crate) classes: c_uint,
+    /// Classes that were not found.
+    pub(crate) missing: c_uint,
+    /// Caches of functions that were put back.
+    pub(crate) caches: c_uint,
+    /// Caches of functions that were left empty.
+    pub(crate) dropped: c_uint,
+}
+
+impl Warmth {
+    /// Why nothing came over; `None`: it did.
+    pub(crate) fn skipped(&self) -> Option<&'static str> {
+        if self.skipped.is_null() {
+            return None;
+        }
+        // SAFETY: a constant of the C side, which ends with a NUL.
+        unsafe { CStr::from_ptr(self.skipped) }.to_str().ok()
+    }
+}
+
 #[repr(C)]
 struct Host {
     write: unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> usize,
@@ -167,6 +195,11 @@ unsafe extern "C" {
     fn sapi_run(exchange: *mut c_void, request: *const Request<'_>) -> c_int;
     fn sapi_ended() -> End;
     fn sapi_after_fork();
+    fn sapi_warm(on: bool);
+    fn sapi_leave() -> State;
+    fn sapi_warmed() -> Warmth;
+    fn sapi_jit() -> bool;
+    fn sapi_set_host(host: *const Host);
     fn sapi_php_version() -> *const c_char;
     fn sapi_stop();
 }
@@ -299,6 +332,40 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn run(&mut self, exchange: &mut E, request: &Request<'_>) -> i32 {
         // SAFETY: PHP is booted; both references live until the call returns, and C keeps neither.
         unsafe { sapi_run(ptr::from_mut(exchange).cast(), request) }
+    }
+
+    /// True: the scripts from here on only warm. False: the next one serves.
+    pub(crate) fn warm(&mut self, on: bool) {
+        // SAFETY: PHP is booted.
+        unsafe { sapi_warm(on) }
+    }
+
+    /// Ends the waiting worker script and its PHP request; another may be started then.
+    pub(crate) fn leave(&mut self) -> State {
+        // SAFETY: PHP is booted.
+        unsafe { sapi_leave() }
+    }
+
+    /// What the script that serves got of the warm-up.
+    pub(crate) fn warmed(&self) -> Warmth {
+        // SAFETY: copies a few numbers; the text is a constant.
+        unsafe { sapi_warmed() }
+    }
+
+    /// Whether PHP compiles hot code.
+    pub(crate) fn has_jit(&self) -> bool {
+        // SAFETY: PHP is booted; reads settings.
+        unsafe { sapi_jit() }
+    }
+
+    /// Another kind of exchange from here on. Not to be called within a request.
+    pub(crate) fn with_exchange<F: Exchange + 'static>(self) -> Php<F> {
+        let host: &'static Host = &Callbacks::<F>::HOST;
+        // SAFETY: the table lives for the rest of the process, and its callbacks match `sapi_host` (sapi.h).
+        unsafe { sapi_set_host(host) };
+        Php {
+            exchange: PhantomData,
+        }
     }
 
     /// Why the last call returned [`State::Ended`].

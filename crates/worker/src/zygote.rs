@@ -19,9 +19,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::host::{self, Host};
-use crate::php::{self, Php, State};
+use crate::php::{self, Php};
 use crate::process::{self, Forked};
 use crate::serve::{self, Own, Shared};
+use crate::warm::{self, Silence};
 
 /// Why a zygote cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -146,21 +147,16 @@ fn boot_php(boot: &Boot) -> Result<Php<Host>, String> {
             format!("{what}:\n{errors}")
         }
     };
-    let mut php =
-        Php::boot(ini, ini_path.map(CString::as_c_str)).ok_or_else(|| explain("PHP does not start"))?;
+    let mut php = Php::<Silence>::boot(ini, ini_path.map(CString::as_c_str))
+        .ok_or_else(|| explain("PHP does not start"))?;
     if resident {
         let script = boot
             .script
             .as_deref()
             .ok_or("a resident pool needs a worker script")?;
-        if php.start(&c_string(script)?) == State::Ended {
-            let how = serve::describe(php.ended());
-            return Err(explain(&format!(
-                "{script} did not reach hearth_handle_request(): {how}"
-            )));
-        }
+        warm::start(&mut php, boot, &c_string(script)?).map_err(|what| explain(&what))?;
     }
-    Ok(php)
+    Ok(php.with_exchange())
 }
 
 impl Zygote {

@@ -16,7 +16,7 @@
 //! Runs in: worker. Called by `zygote`, in the child.
 
 mod classic;
-mod request;
+pub(crate) mod request;
 mod resident;
 
 use std::io;

@@ -1,13 +1,13 @@
 //! The request that C gets, from the bytes of its head.
 //!
-//! Runs in: worker.
+//! Runs in: worker, zygote (warm-up).
 
 use ipc::head::{Known, RequestReader};
 
 use crate::php::{Param, Request, Str};
 
 /// Points a request at the variables in `head`, which has been checked by `Host::begin`. `params` is filled.
-pub(super) fn read<'r, 'head: 'r>(head: &'head [u8], params: &'r mut Vec<Param<'head>>) -> Request<'r> {
+pub(crate) fn read<'r, 'head: 'r>(head: &'head [u8], params: &'r mut Vec<Param<'head>>) -> Request<'r> {
     let Some(reader) = RequestReader::new(head) else {
         return Request::new(0, &[]);
     };

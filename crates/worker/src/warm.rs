@@ -1,0 +1,235 @@
+//! Starts the worker script, warmed as the pool wants it: by requests whose output goes nowhere.
+//!
+//! `"clean"`: the script runs once to serve the requests, is ended as php-fpm ends a request, and runs anew; the instance that
+//! serves gets what PHP's engine had cached (`sapi/warm.c`), and no state. `"requests"`: the instance that serves serves them.
+//! Either way a request that goes wrong keeps the pool from booting: its workers would answer so too.
+//!
+//! Runs in: zygote. Called by `zygote`.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::time::{Duration, Instant};
+
+use ipc::control::{Boot, Warmup};
+use ipc::head::{Known, RequestReader};
+use ipc::logline::Level;
+
+use crate::host::{self, Host};
+use crate::php::{End, Exchange, Php, State, Str};
+use crate::serve::{self, request};
+
+/// Rounds of all requests. The first fills what the application caches in files, the second what it does differently then.
+const ROUNDS: u32 = 3;
+/// With a JIT: code is compiled once it has run 127 times (`opcache.jit_hot_func`), and what it leads to after that.
+const JIT_ROUNDS: u32 = 300;
+/// Time that rounds beyond [`ROUNDS`] may take in all.
+const JIT_TIME: Duration = Duration::from_secs(2);
+/// Bytes of a response that are kept, to be shown if it is an error that nothing was logged of.
+const BODY_MAX: usize = 1024;
+
+/// The exchange of a request that nobody sent: no body comes in, no response goes out.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    status: Option<u16>,
+    failed: bool,
+    body: Vec<u8>,
+}
+
+impl Exchange for Silence {
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        let room = BODY_MAX.saturating_sub(self.body.len()).min(bytes.len());
+        self.body.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        bytes.len()
+    }
+
+    fn flush(&mut self) -> bool {
+        true
+    }
+
+    fn send_headers(&mut self, status: u16, _reason: &[u8], _lines: &[Str<'_>]) -> bool {
+        if status >= 200 {
+            self.status = Some(status);
+        }
+        true
+    }
+
+    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
+        0
+    }
+
+    fn finish(&mut self) {}
+
+    fn aborted(&mut self) -> bool {
+        false
+    }
+
+    fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]) {
+        if let Some(exchange) = exchange {
+            exchange.failed |= Level::new(level) <= Level::ERROR;
+        }
+        // Outside of a worker's requests, as far as the log is concerned; errors are kept for the server.
+        <Host as Exchange>::log(None, level, message);
+    }
+}
+
+/// What there was to do.
+struct Count {
+    requests: u32,
+    time: Duration,
+}
+
+/// Runs `script` up to its first `hearth_handle_request()`. An error is a sentence; what PHP said of it is in
+/// [`host::take_boot_errors`].
+pub(crate) fn start(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Result<(), String> {
+    let warmup = if boot.warmup_requests.is_empty() {
+        Warmup::None
+    } else {
+        boot.warmup
+    };
+    match warmup {
+        Warmup::None => run(php, script),
+        Warmup::Requests => {
+            run(php, script)?;
+            let count = serve_all(php, boot, |_| Err("ended the worker script".to_owned()))?;
+            say(&count, "what they left in the application stays");
+            Ok(())
+        }
+        Warmup::Clean => {
+            let before = descriptors();
+            php.warm(true);
+            run(php, script)?;
+            let count = serve_all(php, boot, |php| run(php, script))?;
+            php.leave();
+            report_descriptors(&before);
+            run_warmed(php, boot, script, &count)
+        }
+    }
+}
+
+fn run(php: &mut Php<Silence>, script: &CStr) -> Result<(), String> {
+    match php.start(script) {
+        State::Waiting => Ok(()),
+        State::Ended => Err(format!(
+            "{} did not reach hearth_handle_request(): {}",
+            script.to_string_lossy(),
+            serve::describe(php.ended())
+        )),
+    }
+}
+
+/// Runs the script that serves.
+fn run_warmed(php: &mut Php<Silence>, boot: &Boot, script: &CStr, count: &Count) -> Result<(), String> {
+    // Where the script was started the first time.
+    std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
+    php.warm(false);
+    let mut result = run(php, script);
+    let warmth = php.warmed();
+    if warmth.failed {
+        // Nothing is carried over to this one.
+        result = run(php, script);
+    }
+    result?;
+    match warmth.skipped() {
+        Some(why) => say(count, &format!("nothing is carried over: {why}")),
+        None => say(
+            count,
+            &format!(
+                "carried over: {} classes ({} not found), caches of {} functions ({} not used)",
+                warmth.classes, warmth.missing, warmth.caches, warmth.dropped
+            ),
+        ),
+    }
+    Ok(())
+}
+
+fn say(count: &Count, what: &str) {
+    let Count { requests, time } = count;
+    let text = format!("warmed by {requests} requests in {} ms; {what}", time.as_millis());
+    host::log(None, Level::INFO, text.as_bytes());
+}
+
+/// Serves every request in each round. `again` is called when `exit()` has ended the script.
+fn serve_all(
+    php: &mut Php<Silence>,
+    boot: &Boot,
+    mut again: impl FnMut(&mut Php<Silence>) -> Result<(), String>,
+) -> Result<Count, String> {
+    let begun = Instant::now();
+    let rounds = if php.has_jit() { JIT_ROUNDS } else { ROUNDS };
+    let mut requests = 0;
+    for round in 0..rounds {
+        if round >= ROUNDS && begun.elapsed() > JIT_TIME {
+            break;
+        }
+        for head in &boot.warmup_requests {
+            let name = name(&head.0);
+            let state = serve_one(php, &head.0, round)
+                .map_err(|how| format!("the warm-up request GET {name} {how}"))?;
+            if state == State::Ended {
+                again(php).map_err(|how| format!("after the warm-up request GET {name}: {how}"))?;
+            }
+            requests += 1;
+        }
+    }
+    Ok(Count {
+        requests,
+        time: begun.elapsed(),
+    })
+}
+
+/// Path and query.
+fn name(head: &[u8]) -> String {
+    let uri = RequestReader::new(head).and_then(|reader| reader.known(Known::Uri));
+    String::from_utf8_lossy(uri.unwrap_or_default()).into_owned()
+}
+
+fn serve_one(php: &mut Php<Silence>, head: &[u8], round: u32) -> Result<State, String> {
+    let mut silence = Silence::default();
+    let mut params = Vec::new();
+    let state = php.serve(&mut silence, &request::read(head, &mut params));
+    if state == State::Ended && php.ended() != End::Exit {
+        return Err(format!("failed: {}", serve::describe(php.ended())));
+    }
+    match silence.status {
+        Some(status) if status < 500 && !silence.failed => {
+            if status >= 400 && round == 0 {
+                let text = format!("warm-up request GET {} answered with status {status}", name(head));
+                host::log(None, Level::WARNING, text.as_bytes());
+            }
+            Ok(state)
+        }
+        status => {
+            let status = status.map_or("without a response".to_owned(), |status| {
+                format!("with status {status}")
+            });
+            // What was logged says more.
+            let body = if silence.failed { &[][..] } else { &silence.body };
+            let body = String::from_utf8_lossy(body);
+            Err(format!("failed {status}\n{body}").trim_end().to_owned())
+        }
+    }
+}
+
+/// The open descriptors, and what they are.
+fn descriptors() -> BTreeMap<String, String> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return BTreeMap::new();
+    };
+    let named = entries.flatten().filter_map(|entry| {
+        // That of the folder itself is gone by now.
+        let target = std::fs::read_link(entry.path()).ok()?;
+        let target = target.to_string_lossy().into_owned();
+        (!target.ends_with("/fd")).then(|| (entry.file_name().to_string_lossy().into_owned(), target))
+    });
+    named.collect()
+}
+
+/// PHP has closed what its request opened. The rest is a library's: it stays, and all workers share it.
+fn report_descriptors(before: &BTreeMap<String, String>) {
+    for (number, target) in descriptors() {
+        if before.get(&number) != Some(&target) {
+            let text = format!("the warm-up left descriptor {number} open: {target}");
+            host::log(None, Level::WARNING, text.as_bytes());
+        }
+    }
+}
