@@ -43,7 +43,7 @@ ipc: ## the shared-memory protocol: properties, processes, loom models
 it: packages-test ## integration tests: real binaries, real PHP
 	$(CARGO) build --locked --bin hearth --bin hearth-worker
 	$(CARGO) test --locked -p hearth-worker
-	$(CARGO) test --locked -p hearth --test it
+	export HEARTH_TEST_XDEBUG=$$(dev/xdebug $(TARGET)/xdebug) && $(CARGO) test --locked -p hearth --test it
 
 parity-record: packages-test ## ask nginx and php-fpm anew what tests/it/parity compares with, see docs/parity.md
 	$(CARGO) build --locked --bin hearth --bin hearth-worker

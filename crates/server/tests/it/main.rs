@@ -18,6 +18,7 @@ mod boot;
 mod crash;
 mod detect;
 mod endings;
+mod extensions;
 mod frameworks;
 mod limits;
 mod parity;

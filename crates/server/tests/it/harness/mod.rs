@@ -2,6 +2,7 @@
 //! to compare with.
 
 mod client;
+mod database;
 mod fpm;
 mod log;
 mod process;
@@ -9,6 +10,7 @@ mod raw;
 mod server;
 
 pub(crate) use client::{Answer, Client};
+pub(crate) use database::Database;
 pub(crate) use fpm::Fpm;
 pub(crate) use process::assert_constant_memory;
 pub(crate) use raw::{Raw, RawClient};
