@@ -316,17 +316,15 @@ fn thousands_of_requests_that_leave_all_open_cost_no_memory_and_no_descriptors()
     ];
     site.in_each_mode(|server| {
         assert_ok(server, "/sqlite/create");
-        let round = || {
-            cases
-                .iter()
-                .for_each(|case| assert_ok(server, &format!("/{case}/use")))
+        let rounds = |count: usize| {
+            for case in (0..count).flat_map(|_| cases) {
+                assert_ok(server, &format!("/{case}/use"));
+            }
         };
         // What is loaded, cached and fragmented once.
-        (0..20).for_each(|_| round());
+        rounds(20);
         let before = look(server);
-        assert_constant_memory(server.pid(), 2048, || {
-            (0..MANY / cases.len()).for_each(|_| round())
-        });
+        assert_constant_memory(server.pid(), 2048, || rounds(MANY / cases.len()));
         assert_found(server, &before, "all");
         fs::remove_file(site.folder.join("sqlite.db")).unwrap();
     });
