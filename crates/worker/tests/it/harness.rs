@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ipc::control::{self, Boot, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote, Warmup};
+use ipc::control::{self, Boot, Bytes, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote, Warmup};
 use ipc::head::{BodyKind, Known, RequestWriter, ResponseReader};
 use ipc::layout::Layout;
 use ipc::logline::{Level, Lines};
@@ -37,6 +37,7 @@ output_buffering=0
 memory_limit=64M
 ffi.enable=1
 opcache.enable=1
+opcache.file_update_protection=0
 opcache.jit_buffer_size=16M
 opcache.jit=tracing
 ";
@@ -47,6 +48,7 @@ pub(crate) struct Pool {
     wake_up: OwnedFd,
     socket: OwnedFd,
     zygote: Child,
+    said: File,
     pub(crate) workers: Vec<Worker>,
     generations: Vec<Gen>,
     script: PathBuf,
@@ -92,14 +94,26 @@ pub(crate) struct Get<'a> {
 impl Pool {
     /// Boots a zygote with `script` of `tests/apps`; the answer to the boot message.
     pub(crate) fn boot(mode: Mode, script: &str) -> (Self, FromZygote) {
+        Self::boot_warmed(mode, script, (Warmup::None, &[]), "")
+    }
+
+    /// As `boot`, warmed by requests with these queries. `ini` is stronger than the usual settings.
+    pub(crate) fn boot_warmed(
+        mode: Mode,
+        script: &str,
+        (warmup, queries): (Warmup, &[&str]),
+        ini: &str,
+    ) -> (Self, FromZygote) {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps");
         let script = dir.join(script);
         let memory = PoolMemory::create(LAYOUT).unwrap();
         let wake_up = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         let (socket, theirs) = control::pair().unwrap();
+        let said = memfd();
         let zygote = Command::new(env!("CARGO_BIN_EXE_hearth-worker"))
             .arg("zygote")
             .stdin(Stdio::from(theirs))
+            .stderr(Stdio::from(said.try_clone().unwrap()))
             .spawn()
             .unwrap();
         let boot = ToZygote::Boot(Boot {
@@ -111,9 +125,12 @@ impl Pool {
             dir: dir.to_str().unwrap().into(),
             root: dir.to_str().unwrap().into(),
             php_ini: None,
-            ini: INI.into(),
-            warmup: Warmup::None,
-            warmup_requests: Vec::new(),
+            ini: format!("{INI}{ini}"),
+            warmup,
+            warmup_requests: queries
+                .iter()
+                .map(|query| Bytes(head_of(&script, &get(query), 1)))
+                .collect(),
         });
         let fds = memory.fds();
         let fds = [fds.ctl.as_fd(), fds.est.as_fd(), fds.req.as_fd(), wake_up.as_fd()];
@@ -123,6 +140,7 @@ impl Pool {
             wake_up,
             socket,
             zygote,
+            said,
             workers: Vec::new(),
             generations: vec![Gen::ZERO; LAYOUT.slots_per_reactor],
             script,
@@ -141,6 +159,14 @@ impl Pool {
             pool.fork(worker, 0);
         }
         pool
+    }
+
+    /// What the zygote has written to its log so far.
+    pub(crate) fn said(&self) -> String {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = vec![0; usize::try_from(self.said.metadata().unwrap().len()).unwrap()];
+        self.said.read_exact_at(&mut bytes, 0).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Process id of the zygote.
@@ -231,7 +257,7 @@ impl Pool {
         let slot = SlotId(u16::try_from(index).unwrap());
         let generation = self.generations[index].next();
         self.generations[index] = generation;
-        let mut head = self.head(get, 0x1000 + u64::from(generation.get()));
+        let mut head = head_of(&self.script, get, 0x1000 + u64::from(generation.get()));
         if get.spool {
             let mut file = memfd();
             file.write_all(get.body).unwrap();
@@ -259,33 +285,9 @@ impl Pool {
         }
     }
 
-    fn head(&self, get: &Get<'_>, id: u64) -> Vec<u8> {
-        let script = self.script.to_str().unwrap().as_bytes();
-        let uri = format!("/index.php?{}", get.query);
-        let method: &[u8] = if get.body.is_empty() { b"GET" } else { b"POST" };
-        let mut head = RequestWriter::new(id, 1024);
-        head.known(Known::Script, b"SCRIPT_FILENAME", script);
-        head.known(Known::Query, b"QUERY_STRING", get.query.as_bytes());
-        head.known(Known::Method, b"REQUEST_METHOD", method);
-        head.known(Known::Uri, b"REQUEST_URI", uri.as_bytes());
-        head.known(Known::Protocol, b"SERVER_PROTOCOL", b"HTTP/1.1");
-        if !get.body.is_empty() {
-            let content_type = b"application/octet-stream";
-            head.known(Known::ContentType, b"CONTENT_TYPE", content_type);
-            let length = get.body.len().to_string();
-            head.known(Known::ContentLength, b"CONTENT_LENGTH", length.as_bytes());
-        }
-        head.param(b"SCRIPT_NAME", b"/index.php");
-        head.header(b"host", b"localhost");
-        head.finish()
-    }
-
     /// The whole response to one request.
     pub(crate) fn get(&mut self, query: &str) -> Response {
-        let mut pending = self.submit(&Get {
-            query,
-            ..Get::default()
-        });
+        let mut pending = self.submit(&get(query));
         self.finish(&mut pending);
         pending.response
     }
@@ -486,6 +488,34 @@ pub(crate) fn wait_for(fds: &[BorrowedFd<'_>]) -> Vec<usize> {
         .enumerate()
         .filter(|(_, fd)| !fd.revents().is_empty());
     ready.map(|(index, _)| index).collect()
+}
+
+fn head_of(script: &Path, get: &Get<'_>, id: u64) -> Vec<u8> {
+    let script = script.to_str().unwrap().as_bytes();
+    let uri = format!("/index.php?{}", get.query);
+    let method: &[u8] = if get.body.is_empty() { b"GET" } else { b"POST" };
+    let mut head = RequestWriter::new(id, 1024);
+    head.known(Known::Script, b"SCRIPT_FILENAME", script);
+    head.known(Known::Query, b"QUERY_STRING", get.query.as_bytes());
+    head.known(Known::Method, b"REQUEST_METHOD", method);
+    head.known(Known::Uri, b"REQUEST_URI", uri.as_bytes());
+    head.known(Known::Protocol, b"SERVER_PROTOCOL", b"HTTP/1.1");
+    if !get.body.is_empty() {
+        let content_type = b"application/octet-stream";
+        head.known(Known::ContentType, b"CONTENT_TYPE", content_type);
+        let length = get.body.len().to_string();
+        head.known(Known::ContentLength, b"CONTENT_LENGTH", length.as_bytes());
+    }
+    head.param(b"SCRIPT_NAME", b"/index.php");
+    head.header(b"host", b"localhost");
+    head.finish()
+}
+
+fn get(query: &str) -> Get<'_> {
+    Get {
+        query,
+        ..Get::default()
+    }
 }
 
 fn memfd() -> File {

@@ -11,3 +11,4 @@
 mod endings;
 mod harness;
 mod requests;
+mod warmup;

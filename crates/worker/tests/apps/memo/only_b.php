@@ -1,0 +1,20 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Memo;
+
+class Theme
+{
+    public const NAME = 'theme of b';
+
+    public static function name(): string
+    {
+        return static::class . ' ' . self::NAME;
+    }
+}
+
+function greeting_b(): string
+{
+    return 'greeting of b';
+}
