@@ -14,7 +14,9 @@ final class LayersTest extends TestCase
     private const LAYERS = [
         'Native' => ['Hearth\\Native'],
         'Http' => ['Hearth\\Http', 'Hearth\\Native', 'Psr\\Http', 'Nyholm\\Psr7'],
-        'Bridge/Symfony' => ['Hearth\\Bridge\\Symfony', 'Hearth\\Http', 'Hearth\\Native', 'Symfony'],
+        'Bridge/Symfony' => [
+            'Hearth\\Bridge\\Symfony', 'Hearth\\Http', 'Hearth\\Native', 'Symfony', 'Psr\\Container', 'Twig',
+        ],
     ];
 
     public function testEachFileNamesOnlyWhatItsLayerMay(): void

@@ -25,6 +25,7 @@ final class Runner implements RunnerInterface
 {
     private ?Request $request = null;
     private ?Response $response = null;
+    private ?CompiledClasses $compiled = null;
 
     public function __construct(
         private readonly HttpKernelInterface $kernel,
@@ -40,6 +41,8 @@ final class Runner implements RunnerInterface
         // Before the first request is asked for, so that workers are forked with a booted kernel.
         if ($this->kernel instanceof KernelInterface) {
             $this->kernel->boot();
+            Preparation::of($this->kernel);
+            $this->compiled = CompiledClasses::register($this->kernel);
         }
 
         $boot = self::bootVariables();
@@ -51,6 +54,8 @@ final class Runner implements RunnerInterface
     /** @param array<string, mixed> $boot */
     private function handle(array $boot): void
     {
+        $this->compiled?->unregister();
+        $this->compiled = null;
         $_SERVER += $boot;
 
         $this->request = Request::createFromGlobals();
