@@ -35,10 +35,7 @@ const LONGEST_BODY: usize = 64 << 10;
 pub(super) fn ask(case: &Case, address: SocketAddr, folders: &[(&Path, &str)]) -> String {
     let mut text = String::new();
     for request in std::iter::once(case).chain(&case.then) {
-        let mut answer = normalise(request.send(address));
-        for (folder, name) in folders {
-            answer = answer.replace(&folder.display().to_string(), name);
-        }
+        let answer = normalise(request.send(address), folders);
         if !case.then.is_empty() {
             let _ = writeln!(text, "> {} {}", request.method, request.target);
         }
@@ -48,7 +45,7 @@ pub(super) fn ask(case: &Case, address: SocketAddr, folders: &[(&Path, &str)]) -
 }
 
 /// A response as text, without what may differ: `<` and the status, the headers, and behind `|` each line of the body.
-fn normalise(mut raw: Raw) -> String {
+fn normalise(mut raw: Raw, folders: &[(&Path, &str)]) -> String {
     if is_own_page(&raw) {
         return format!("< {}, a page of the server\n", raw.status);
     }
@@ -58,7 +55,7 @@ fn normalise(mut raw: Raw) -> String {
     for (name, value) in &raw.headers {
         let _ = writeln!(out, "{name}: {}", shortened(value));
     }
-    out.push_str(&body(&raw));
+    out.push_str(&body(&raw, folders));
     out
 }
 
@@ -98,7 +95,7 @@ fn headers(raw: &mut Raw) {
     raw.headers.sort_by(|a, b| a.0.cmp(&b.0));
 }
 
-fn body(raw: &Raw) -> String {
+fn body(raw: &Raw, folders: &[(&Path, &str)]) -> String {
     if raw.body.is_empty() {
         return String::new();
     }
@@ -106,6 +103,9 @@ fn body(raw: &Raw) -> String {
     let Ok(text) = std::str::from_utf8(&raw.body) else {
         return digest();
     };
+    let text = folders.iter().fold(text.to_owned(), |text, (folder, name)| {
+        text.replace(&folder.display().to_string(), name)
+    });
     let environment: Vec<String> = std::env::vars()
         .map(|(name, _)| format!("server.{name}"))
         .collect();
