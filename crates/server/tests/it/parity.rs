@@ -27,7 +27,8 @@ use crate::harness::{App, Fpm, Server};
 const INI: &str = "display_errors = 0\nhtml_errors = 0\nlog_errors = 1\nerror_reporting = -1\nexpose_php = 1\n\
     output_buffering = 4096\nvariables_order = GPCS\nrequest_order = GP\nmemory_limit = 16M\n\
     post_max_size = 256K\nupload_max_filesize = 64K\nmax_file_uploads = 4\nmax_input_vars = 40\n\
-    max_input_nesting_level = 8\nsession.use_strict_mode = 0\nsession.gc_probability = 0\n";
+    max_input_nesting_level = 8\nsession.use_strict_mode = 0\nsession.gc_probability = 0\n\
+    zend.exception_string_param_max_len = 1000\n";
 
 /// The ways in which Hearth runs a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

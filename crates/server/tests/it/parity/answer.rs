@@ -49,13 +49,14 @@ fn normalise(mut raw: Raw, folders: &[(&Path, &str)]) -> String {
     if is_own_page(&raw) {
         return format!("< {}, a page of the server\n", raw.status);
     }
+    let body = body(&raw, folders);
     headers(&mut raw);
     let mut out = format!("< {} {}", raw.status, reason(&raw)).trim_end().to_owned();
     out.push_str(if raw.whole { "\n" } else { ", cut off\n" });
     for (name, value) in &raw.headers {
         let _ = writeln!(out, "{name}: {}", shortened(value));
     }
-    out.push_str(&body(&raw, folders));
+    out.push_str(&body);
     out
 }
 
@@ -103,9 +104,12 @@ fn body(raw: &Raw, folders: &[(&Path, &str)]) -> String {
     let Ok(text) = std::str::from_utf8(&raw.body) else {
         return digest();
     };
-    let text = folders.iter().fold(text.to_owned(), |text, (folder, name)| {
-        text.replace(&folder.display().to_string(), name)
-    });
+    let version = raw.header("x-powered-by").unwrap_or("PHP");
+    let text = folders
+        .iter()
+        .fold(text.replace(version, "PHP"), |text, (folder, name)| {
+            text.replace(&folder.display().to_string(), name)
+        });
     let environment: Vec<String> = std::env::vars()
         .map(|(name, _)| format!("server.{name}"))
         .collect();
