@@ -12,13 +12,22 @@ const SOURCES: &[&str] = &[
     "classic.c",
     "variables.c",
     "filter.c",
+    "leaks.c",
+    "leaks_process.c",
+    "leaks_values.c",
     "user_ini.c",
     "functions.c",
     "warm.c",
     "carry.c",
     "switch.S",
 ];
-const HEADERS: &[&str] = &["sapi.h", "context.h", "compat.h", "functions_arginfo.h"];
+const HEADERS: &[&str] = &[
+    "sapi.h",
+    "context.h",
+    "compat.h",
+    "leaks.h",
+    "functions_arginfo.h",
+];
 
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=PHP_CONFIG");

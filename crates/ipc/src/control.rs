@@ -80,6 +80,10 @@ impl<'de> Deserialize<'de> for Bytes {
 /// Server → zygote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is sent once in the life of a zygote"
+)]
 pub enum ToZygote {
     /// First message. Descriptors: CTL, EST, REQ, then an eventfd a reactor.
     Boot(Boot),
@@ -114,6 +118,8 @@ pub struct Boot {
     pub warmup: Warmup,
     /// Heads of the requests that warm, by [`crate::head::RequestWriter`].
     pub warmup_requests: Vec<Bytes>,
+    /// One request in so many is looked at for what it leaves behind, and the first ones of each worker; 0: none.
+    pub leak_check: u32,
 }
 
 /// One worker to fork.
@@ -180,9 +186,11 @@ pub enum FromZygote {
 }
 
 /// Worker → server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromWorker {
+    /// A request was looked at for what it leaves behind.
+    Leaks(Leaks),
     /// Wants the spooled body of the exchange that it runs.
     BodyFd {
         /// The slot.
@@ -203,6 +211,91 @@ pub enum ToWorker {
         /// Its generation.
         generation: u32,
     },
+}
+
+/// What a request left behind in its worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaks {
+    /// Its id.
+    pub request: u64,
+    /// `GET`.
+    pub method: String,
+    /// Its URI without the query.
+    pub path: String,
+    /// Bytes that PHP's heap has more in use than before.
+    pub kept_bytes: i64,
+    /// What was found, at most [`MAX_LEAKS`].
+    pub found: Vec<Leak>,
+    /// How many more there were.
+    pub more: u32,
+}
+
+/// Findings in one message.
+pub const MAX_LEAKS: usize = 48;
+/// Bytes of each text of a finding.
+pub const MAX_LEAK_TEXT: usize = 256;
+
+/// One thing that was left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leak {
+    /// What it is.
+    pub kind: LeakKind,
+    /// `$cart`, `App\Shop::$user`, `memory_limit`, …
+    pub name: String,
+    /// `file:line` of what has that name, or empty.
+    pub place: String,
+    /// Types and sizes before and after; no values.
+    pub change: String,
+}
+
+/// Kinds of things that a request leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeakKind {
+    /// A global variable.
+    Global,
+    /// A static property.
+    StaticProperty,
+    /// A static variable of a function, or one that a closure uses.
+    FunctionStatic,
+    /// A property of an object that was there before the request.
+    ObjectProperty,
+    /// Objects of a class.
+    Objects,
+    /// A setting of PHP's.
+    Setting,
+    /// An error or exception handler.
+    Handler,
+    /// Shutdown functions registered outside of a request.
+    ShutdownFunction,
+    /// Functions of `spl_autoload_register()`.
+    Autoloader,
+    /// A constant.
+    Constant,
+    /// A function.
+    Function,
+    /// Classes, by number.
+    Classes,
+    /// A resource.
+    Resource,
+    /// A stream wrapper.
+    StreamWrapper,
+    /// Output buffers.
+    OutputBuffer,
+    /// An environment variable.
+    Environment,
+    /// The locale of the C library.
+    Locale,
+    /// The default time zone.
+    Timezone,
+    /// The encoding of mbstring.
+    Encoding,
+    /// The working directory.
+    Directory,
+    /// The umask.
+    Umask,
+    /// Open descriptors.
+    Descriptor,
 }
 
 /// Exit codes of a worker: why it ended on its own.

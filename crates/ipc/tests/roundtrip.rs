@@ -301,6 +301,7 @@ fn messages_arrive_with_their_descriptors() {
         php_ini: None,
         ini: "memory_limit=64M\n".repeat(1000),
         warmup: Warmup::Clean,
+        leak_check: 1000,
         warmup_requests: vec![
             Bytes((0..=255).collect()),
             Bytes(Vec::new()),

@@ -3,6 +3,7 @@
 //!
 //! Filled by `supervise` and `app`, carried by `admin`, shown by `cli`. Runs in: server.
 
+use ipc::control::LeakKind;
 use serde::{Deserialize, Serialize};
 
 /// A whole server at one moment.
@@ -174,4 +175,64 @@ pub(crate) struct Totals {
     pub(crate) forked: u64,
     /// Workers that ended otherwise than they should.
     pub(crate) died: u64,
+}
+
+/// What requests were seen to leave behind: `hearth leaks`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Leaks {
+    /// Its pools.
+    pub(crate) pools: Vec<PoolLeaks>,
+}
+
+/// What requests of one pool were seen to leave behind, since the server's start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PoolLeaks {
+    /// As in `[pool.web]`.
+    pub(crate) name: String,
+    /// One request in so many is looked at; 0: none, as set, or as none can leave anything behind.
+    pub(crate) leak_check: u32,
+    /// Requests that were looked at.
+    pub(crate) sampled: u64,
+    /// What was found; what keeps happening first.
+    pub(crate) found: Vec<Found>,
+    /// Findings that are not in the list, since it is full.
+    pub(crate) unlisted: u64,
+    /// Memory by route, the largest sum first.
+    pub(crate) routes: Vec<RouteMemory>,
+}
+
+/// One thing that requests leave behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// What it is.
+    pub(crate) kind: LeakKind,
+    /// Its name in the application.
+    pub(crate) name: String,
+    /// `file:line`, the file relative to the project folder where it is below that.
+    pub(crate) place: Option<String>,
+    /// Types and sizes before and after the request at which it was seen last.
+    pub(crate) change: String,
+    /// It happened again and again in one worker.
+    pub(crate) repeated: bool,
+    /// Requests that did it, of those that were looked at.
+    pub(crate) times: u64,
+    /// The first of them, as in the log.
+    pub(crate) first_request: String,
+    /// Their routes; the first few.
+    pub(crate) routes: Vec<String>,
+    /// What can be done about it.
+    pub(crate) hint: String,
+}
+
+/// Memory that requests of one route leave in use in PHP's heap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RouteMemory {
+    /// `GET /users/{id}`.
+    pub(crate) route: String,
+    /// Requests that were looked at.
+    pub(crate) sampled: u64,
+    /// Those after which more was in use than before.
+    pub(crate) grew: u64,
+    /// The sum over all.
+    pub(crate) kept_bytes: i64,
 }

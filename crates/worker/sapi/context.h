@@ -96,6 +96,9 @@ typedef struct hearth_context {
 	HashTable           user_ini;         /* folder => its settings, see user_ini.c */
 	zend_array         *environment;      /* environment at boot, as $_SERVER shows it */
 	void              (*import_environment)(zval *vars);
+	/* The search for leaks, see leaks.c */
+	struct hearth_leaks *leaks;           /* NULL before the first look */
+	sapi_leaks          leaks_chosen;     /* what the host wants to know of the next request */
 	/* ext/filter, see filter.c */
 	unsigned int      (*filter)(int arg, const char *var, char **val, size_t val_len, size_t *new_val_len);
 	zend_ini_entry     *filter_default;
@@ -147,6 +150,11 @@ void hearth_feed_filter(void);
 /* filter.c */
 void hearth_filter_startup(void);
 bool hearth_filter_is_plain(void);
+
+/* leaks.c */
+/* Around a request that the host has chosen: looks, and tells the host what is left. */
+void hearth_leaks_before(void);
+void hearth_leaks_after(void);
 
 /* user_ini.c */
 void hearth_user_ini_startup(void);

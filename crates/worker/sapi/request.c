@@ -484,6 +484,7 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 		hearth_warm_before_first_request();
 		end_boot();
 	}
+	hearth_leaks_after();
 	hearth.phase = PHASE_BETWEEN;
 	hearth_yield(SAPI_WAITING);
 	if (!hearth.request) {
@@ -493,6 +494,7 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 		}
 		return false;
 	}
+	hearth_leaks_before();
 	serve(fci, fcc, exit_ends);
 	return true;
 }

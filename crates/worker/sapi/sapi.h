@@ -53,6 +53,49 @@ typedef struct sapi_request {
 	size_t            param_count;
 } sapi_request;
 
+/* Kinds of things that a request leaves behind. */
+typedef enum sapi_leak_kind {
+	SAPI_LEAK_MEMORY = 0,           /* `bytes`, 0 without values; once, and first */
+	SAPI_LEAK_GLOBAL,
+	SAPI_LEAK_STATIC,               /* property */
+	SAPI_LEAK_FUNCTION_STATIC,
+	SAPI_LEAK_PROPERTY,             /* of an object that was there before */
+	SAPI_LEAK_OBJECTS,              /* of a class */
+	SAPI_LEAK_SETTING,              /* of PHP */
+	SAPI_LEAK_HANDLER,              /* of errors or exceptions */
+	SAPI_LEAK_SHUTDOWN_FUNCTION,
+	SAPI_LEAK_AUTOLOADER,
+	SAPI_LEAK_CONSTANT,
+	SAPI_LEAK_FUNCTION,
+	SAPI_LEAK_CLASSES,
+	SAPI_LEAK_RESOURCE,
+	SAPI_LEAK_STREAM_WRAPPER,
+	SAPI_LEAK_OUTPUT_BUFFER,
+	SAPI_LEAK_ENVIRONMENT,
+	SAPI_LEAK_LOCALE,
+	SAPI_LEAK_TIMEZONE,
+	SAPI_LEAK_ENCODING,
+	SAPI_LEAK_DIRECTORY,
+	SAPI_LEAK_UMASK,
+	SAPI_LEAK_DESCRIPTOR
+} sapi_leak_kind;
+
+/* Something that a request left behind. UTF-8 where the application's names are. */
+typedef struct sapi_leak {
+	sapi_leak_kind kind;
+	sapi_str       name;
+	sapi_str       place;           /* "file:line" of what has that name, or empty */
+	sapi_str       change;          /* types and sizes, no values */
+	int64_t        bytes;
+} sapi_leak;
+
+/* What is to be found out about a request. */
+typedef enum sapi_leaks {
+	SAPI_LEAKS_NONE = 0,
+	SAPI_LEAKS_PROCESS,             /* settings, handlers, resources, the process; for the first, in which values are made */
+	SAPI_LEAKS_ALL
+} sapi_leaks;
+
 /* What C asks of Rust. A callback must not call PHP and must not unwind. `ctx` is the one given to sapi_serve() or sapi_run(). */
 typedef struct sapi_host {
 	/* Appends to the response body. A short count: the client is gone. */
@@ -73,6 +116,8 @@ typedef struct sapi_host {
 	void   (*finish)(void *ctx);
 	/* True once the client has gone (connection_aborted()). */
 	bool   (*aborted)(void *ctx);
+	/* What a request left behind that sapi_find_leaks() had chosen; only until the sapi_serve() of that request returns. */
+	void   (*leak)(void *ctx, const sapi_leak *leak);
 	/* A line for the log; `level` is a syslog priority, LOG_ERR == 3. `ctx` may be NULL (boot). */
 	void   (*log)(void *ctx, int level, const char *message, size_t len);
 } sapi_host;
@@ -118,6 +163,8 @@ sapi_warmth sapi_warmed(void);
 bool       sapi_jit(void);
 /* Replaces the callbacks given to sapi_boot(). */
 void       sapi_set_host(const sapi_host *host);
+/* Worker, resident, where nothing is undone: the next sapi_serve() tells what its request leaves behind. */
+void       sapi_find_leaks(sapi_leaks which);
 /* Worker, classic: runs request->script from the top as php-fpm does; the exit status. */
 int        sapi_run(void *ctx, const sapi_request *request);
 /* Why the last sapi_start() or sapi_serve() returned SAPI_ENDED. */

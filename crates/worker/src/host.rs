@@ -5,13 +5,15 @@
 //! Runs in: worker (and zygote, for [`Host::log`]). Called by: `php`, on the PHP stack; [`Host::begin`] and [`Host::end`] by
 //! `serve`.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
+use ipc::control::{self, FromWorker};
 use ipc::logline::{self, Level};
 use ipc::worker_side::{Exchange, Next, WorkerSide};
 
 use crate::body::{self, Body};
+use crate::leaks::Leaks;
 use crate::{php, process};
 
 /// Bytes of boot errors that are kept for the server.
@@ -38,6 +40,7 @@ struct Current {
     unflushed: bool,
     /// The response is complete and the slot belongs to the server again.
     complete: bool,
+    leaks: Leaks,
 }
 
 impl Host {
@@ -79,6 +82,7 @@ impl Host {
                 exchange,
                 unflushed: false,
                 complete: false,
+                leaks: Leaks::default(),
             });
             return true;
         }
@@ -89,6 +93,20 @@ impl Host {
         self.complete();
         self.current = None;
         self.side.finished();
+    }
+
+    /// Tells the server what the request left behind, if PHP has looked.
+    pub(crate) fn tell_leaks(&mut self, method: &[u8], uri: &[u8]) {
+        let Some(current) = &mut self.current else { return };
+        if let Some(message) = std::mem::take(&mut current.leaks).message(current.id, method, uri)
+            // A server that does not listen is about to end, and this worker with it.
+            && let Err(error) = control::send(self.control.as_fd(), &FromWorker::Leaks(message), &[])
+        {
+            self.say(
+                Level::WARNING,
+                &format!("telling the server what was left behind: {error}"),
+            );
+        }
     }
 
     /// Puts `message` into the log, with the request's id if one runs.
@@ -176,6 +194,12 @@ impl php::Exchange for Host {
     fn aborted(&mut self) -> bool {
         self.open()
             .is_some_and(|(side, current)| side.client_gone(&current.exchange))
+    }
+
+    fn leak(&mut self, leak: &php::Leak<'_>) {
+        if let Some(current) = &mut self.current {
+            current.leaks.add(leak);
+        }
     }
 
     fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]) {

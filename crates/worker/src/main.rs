@@ -5,6 +5,7 @@
 mod arena;
 mod body;
 mod host;
+mod leaks;
 mod php;
 mod process;
 mod run;

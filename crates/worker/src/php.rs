@@ -9,6 +9,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 
+use ipc::control::LeakKind;
+
 /// Bytes with a length, borrowed from whoever fills a [`Request`].
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -117,6 +119,8 @@ pub(crate) trait Exchange {
     fn finish(&mut self);
     /// True once the client has gone.
     fn aborted(&mut self) -> bool;
+    /// The request left this behind; see [`Php::find_leaks`].
+    fn leak(&mut self, leak: &Leak<'_>);
     /// A line for the log; `level` is a syslog priority. No exchange: not within a request.
     fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]);
 }
@@ -177,6 +181,65 @@ impl Warmth {
     }
 }
 
+/// `sapi_leak`: something that a request left behind.
+#[repr(C)]
+pub(crate) struct Leak<'a> {
+    kind: c_int,
+    /// As in the application; UTF-8 where its names are.
+    pub(crate) name: Str<'a>,
+    /// `file:line`, or empty.
+    pub(crate) place: Str<'a>,
+    /// Types and sizes.
+    pub(crate) change: Str<'a>,
+    /// Memory that was kept; only for [`Self::kind`] `None`.
+    pub(crate) bytes: i64,
+}
+
+impl Leak<'_> {
+    /// What it is; `None` for memory.
+    pub(crate) fn kind(&self) -> Option<LeakKind> {
+        // In the order of `sapi_leak_kind`, whose first is memory.
+        const KINDS: [LeakKind; 22] = [
+            LeakKind::Global,
+            LeakKind::StaticProperty,
+            LeakKind::FunctionStatic,
+            LeakKind::ObjectProperty,
+            LeakKind::Objects,
+            LeakKind::Setting,
+            LeakKind::Handler,
+            LeakKind::ShutdownFunction,
+            LeakKind::Autoloader,
+            LeakKind::Constant,
+            LeakKind::Function,
+            LeakKind::Classes,
+            LeakKind::Resource,
+            LeakKind::StreamWrapper,
+            LeakKind::OutputBuffer,
+            LeakKind::Environment,
+            LeakKind::Locale,
+            LeakKind::Timezone,
+            LeakKind::Encoding,
+            LeakKind::Directory,
+            LeakKind::Umask,
+            LeakKind::Descriptor,
+        ];
+        let index = usize::try_from(self.kind).ok()?.checked_sub(1)?;
+        KINDS.get(index).copied()
+    }
+}
+
+/// What is to be found out about a request: `sapi_leaks`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Find {
+    /// Nothing.
+    Nothing = 0,
+    /// What it leaves in settings, handlers, resources and the process.
+    Process = 1,
+    /// That, and what it leaves in values.
+    All = 2,
+}
+
 #[repr(C)]
 struct Host {
     write: unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> usize,
@@ -185,6 +248,7 @@ struct Host {
     read_body: unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> usize,
     finish: unsafe extern "C" fn(*mut c_void),
     aborted: unsafe extern "C" fn(*mut c_void) -> bool,
+    leak: unsafe extern "C" fn(*mut c_void, *const Leak<'_>),
     log: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize),
 }
 
@@ -192,6 +256,7 @@ unsafe extern "C" {
     fn sapi_boot(host: *const Host, ini: *const c_char, ini_path: *const c_char) -> bool;
     fn sapi_start(script: *const c_char) -> State;
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
+    fn sapi_find_leaks(which: Find);
     fn sapi_run(exchange: *mut c_void, request: *const Request<'_>) -> c_int;
     fn sapi_ended() -> End;
     fn sapi_after_fork();
@@ -215,6 +280,7 @@ impl<E: Exchange> Callbacks<E> {
         read_body: Self::read_body,
         finish: Self::finish,
         aborted: Self::aborted,
+        leak: Self::leak,
         log: Self::log,
     };
 
@@ -274,6 +340,15 @@ impl<E: Exchange> Callbacks<E> {
         unsafe { Self::of(exchange) }.is_some_and(Exchange::aborted)
     }
 
+    unsafe extern "C" fn leak(exchange: *mut c_void, leak: *const Leak<'_>) {
+        // SAFETY: C passes on the exchange it was given.
+        let exchange = unsafe { Self::of(exchange) };
+        // SAFETY: C hands over a leak for the length of the call.
+        if let (Some(exchange), Some(leak)) = (exchange, unsafe { leak.as_ref() }) {
+            exchange.leak(leak);
+        }
+    }
+
     unsafe extern "C" fn log(exchange: *mut c_void, level: c_int, message: *const c_char, len: usize) {
         // SAFETY: C passes on the exchange it was given.
         let exchange = unsafe { Self::of(exchange) };
@@ -320,6 +395,12 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn serve(&mut self, exchange: &mut E, request: &Request<'_>) -> State {
         // SAFETY: PHP is booted; both references live until the call returns, and C keeps neither.
         unsafe { sapi_serve(ptr::from_mut(exchange).cast(), request) }
+    }
+
+    /// The next [`Self::serve`] tells [`Exchange::leak`] what its request leaves behind.
+    pub(crate) fn find_leaks(&mut self, which: Find) {
+        // SAFETY: sets one variable.
+        unsafe { sapi_find_leaks(which) }
     }
 
     /// Tells the waiting worker script that there are no more requests, and lets it end.

@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::php::{End, Exchange, Param, Php, Request, State, Str};
+use crate::php::{End, Exchange, Find, Leak, Param, Php, Request, State, Str};
 
 const USAGE: &str = "\
 usage: hearth-worker run [OPTION]… SCRIPT
@@ -22,6 +22,7 @@ usage: hearth-worker run [OPTION]… SCRIPT
   --request 'GET /x?y'  add a request; --header and --body that follow belong to it
   --header 'Name: v'    a header of the last request
   --body TEXT           its body; @FILE reads a file
+  --leaks               say what each request leaves behind, with --resident; no values of the first
   --head                print status and headers of each response too
   --gone-after BYTES    the client of the last request leaves after so many body bytes
   -d NAME=VALUE         an ini setting
@@ -48,6 +49,7 @@ fn execute(options: Options) -> Result<ExitCode, String> {
         ini,
         ini_path,
         resident,
+        leaks,
         count,
         head,
         mut requests,
@@ -66,7 +68,7 @@ fn execute(options: Options) -> Result<ExitCode, String> {
     };
     let mut php = Php::<Recorder>::boot(ini, ini_path).ok_or("PHP cannot start; the lines above say why")?;
     let status = if resident {
-        serve_all(&mut php, &script, &requests, head)?
+        serve_all(&mut php, &script, &requests, (head, leaks))?
     } else {
         let mut status = 0;
         for (number, request) in requests.iter().enumerate() {
@@ -84,12 +86,15 @@ fn serve_all(
     php: &mut Php<Recorder>,
     script: &Path,
     requests: &[Synthetic],
-    head: bool,
+    (head, leaks): (bool, bool),
 ) -> Result<i32, String> {
     let path = c_string(script.as_os_str().as_bytes().to_vec())?;
     let mut state = php.start(&path);
     for (number, request) in requests.iter().enumerate() {
         if state == State::Waiting {
+            if leaks {
+                php.find_leaks(if number == 0 { Find::Process } else { Find::All });
+            }
             state = request.with(number, script, head, |exchange, request| {
                 php.serve(exchange, request)
             });
@@ -115,6 +120,7 @@ struct Options {
     ini: Vec<u8>,
     ini_path: Option<PathBuf>,
     resident: bool,
+    leaks: bool,
     count: Option<usize>,
     head: bool,
     requests: Vec<Synthetic>,
@@ -129,6 +135,7 @@ impl Options {
             ini: Vec::new(),
             ini_path: None,
             resident: false,
+            leaks: false,
             count: None,
             head: false,
             requests: vec![],
@@ -144,6 +151,7 @@ impl Options {
                     }
                 }
                 "--head" => options.head = true,
+                "--leaks" => options.leaks = true,
                 "-n" => options.ini_path = Some(PathBuf::from("/dev/null")),
                 "-q" | "--" => {}
                 "-f" | "-c" | "-d" | "--request" | "--header" | "--body" | "--gone-after" => {
@@ -411,6 +419,13 @@ impl Exchange for Recorder {
 
     fn aborted(&mut self) -> bool {
         self.left == 0
+    }
+
+    fn leak(&mut self, leak: &Leak<'_>) {
+        if let Some(kind) = leak.kind() {
+            let text = |part: &Str<'_>| String::from_utf8_lossy(part.as_bytes()).into_owned();
+            Self::print(format!("left: {kind:?} {} ({})\n", text(&leak.name), text(&leak.change)).as_bytes());
+        }
     }
 
     fn log(_exchange: Option<&mut Self>, _level: i32, message: &[u8]) {

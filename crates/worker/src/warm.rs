@@ -15,7 +15,7 @@ use ipc::head::{Known, RequestReader};
 use ipc::logline::Level;
 
 use crate::host::{self, Host};
-use crate::php::{End, Exchange, Php, State, Str};
+use crate::php::{End, Exchange, Leak, Php, State, Str};
 use crate::serve::{self, request};
 
 /// Rounds of all requests. The first fills what the application caches in files, the second what it does differently then.
@@ -61,6 +61,10 @@ impl Exchange for Silence {
 
     fn aborted(&mut self) -> bool {
         false
+    }
+
+    fn leak(&mut self, _leak: &Leak<'_>) {
+        // Nobody has asked: workers are looked at, not the zygote.
     }
 
     fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]) {

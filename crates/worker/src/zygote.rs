@@ -268,6 +268,7 @@ impl Zygote {
             mode: self.boot.mode,
             pool: self.boot.pool,
             layout: self.boot.layout,
+            leak_check: self.boot.leak_check,
             fork,
             shared: self.shared,
             own,

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::{Ask, STATUS, place};
+use super::{Ask, LEAKS, STATUS, place};
 use crate::config::{AdminSocket, Config};
 
 /// Longest time from a question to its answer, and of a client to ask.
@@ -219,7 +219,8 @@ type Answer = Response<Full<Bytes>>;
 async fn answer(request: Request<Incoming>, asks: &mpsc::Sender<Ask>) -> Result<Answer, Infallible> {
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, STATUS) => ask(asks, Ask::Status).await,
-        (_, STATUS) => {
+        (&Method::GET, LEAKS) => ask(asks, Ask::Leaks).await,
+        (_, STATUS | LEAKS) => {
             let mut refusal = error(StatusCode::METHOD_NOT_ALLOWED, "only GET is possible here");
             let allow = header::HeaderValue::from_static("GET");
             refusal.headers_mut().insert(header::ALLOW, allow);

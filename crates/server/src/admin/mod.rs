@@ -17,14 +17,18 @@ pub(crate) mod place;
 
 use tokio::sync::oneshot;
 
-use crate::report::Status;
+use crate::report::{Leaks, Status};
 
 /// Path of [`Ask::Status`].
 pub(crate) const STATUS: &str = "/status";
+/// Path of [`Ask::Leaks`].
+pub(crate) const LEAKS: &str = "/leaks";
 
 /// Something that the server is asked. An answer that never comes makes the client wait no longer than [`listen::PATIENCE`].
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// `GET /status`.
     Status(oneshot::Sender<Status>),
+    /// `GET /leaks`.
+    Leaks(oneshot::Sender<Leaks>),
 }

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use crate::admin::Ask;
 use crate::admin::listen::AdminListener;
 use crate::config::Config;
-use crate::report::{ServerState, Status};
+use crate::report::{Leaks, ServerState, Status};
 use crate::supervise::Supervisor;
 use crate::supervise::status::{measure, seconds};
 
@@ -77,6 +77,12 @@ impl Answers {
                     status.pools.iter_mut().for_each(measure);
                     // Who asked may have gone.
                     let _ = reply.send(status);
+                });
+            }
+            Ask::Leaks(reply) => {
+                // As above.
+                let _ = reply.send(Leaks {
+                    pools: vec![supervisor.report_leaks()],
                 });
             }
         }

@@ -8,6 +8,7 @@
 )]
 
 mod check;
+mod leaks;
 mod logging;
 mod serve;
 mod status;
@@ -69,6 +70,12 @@ enum Command {
     /// memory. Asks the server of DIR on its admin socket; only the user that started it, and root, may.
     #[command(after_help = EXIT_CODES)]
     Status(Target),
+    /// List what requests leave behind in workers that are not isolated
+    ///
+    /// With isolation "none" the server looks at some requests (pool.web.leak_check): globals, statics, properties, settings,
+    /// handlers, open files, memory by route, … that are not as they were before. docs/isolation.md says what to do about them.
+    #[command(after_help = EXIT_CODES)]
+    Leaks(Target),
 }
 
 /// Flags that say which server is asked, and how the answer is shown.
@@ -144,6 +151,7 @@ pub fn main(run: Run) -> ExitCode {
         Command::Serve(flags) => serve::serve(&flags.into(), run),
         Command::Check(flags) => check::check(&flags.into()),
         Command::Status(target) => status::status(&target),
+        Command::Leaks(target) => leaks::leaks(&target),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

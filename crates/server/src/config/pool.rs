@@ -73,6 +73,9 @@ pub struct Pool {
     pub warmup: Warmup,
     /// Path and query of the requests that warm. Default: `/` alone.
     pub warmup_paths: Vec<String>,
+    /// One request in so many is looked at for what it leaves behind, and the first ones of each worker. Default 1000; 0: none.
+    /// See [`Pool::leaks_looked_for`].
+    pub leak_check: u32,
     /// Number of workers. Default: two a core, at least 2.
     pub workers: u16,
     /// A php.ini, or a folder with one. Default: what PHP itself reads.
@@ -89,4 +92,14 @@ pub struct Pool {
     pub boot_timeout: Duration,
     /// The worker's binary. Default: `hearth-worker` beside `hearth`.
     pub worker_binary: PathBuf,
+}
+
+impl Pool {
+    /// `leak_check` where requests can leave something behind, else 0.
+    pub fn leaks_looked_for(&self) -> u32 {
+        match (self.mode, self.isolation) {
+            (Mode::Resident, Isolation::None) => self.leak_check,
+            (Mode::Classic, _) => 0,
+        }
+    }
 }

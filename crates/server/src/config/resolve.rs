@@ -194,6 +194,7 @@ fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
         isolation: isolation(reader),
         warmup: warmup(reader),
         warmup_paths: warmup_paths(reader),
+        leak_check: reader.number("pool.web.leak_check", 1000, 0..=1_000_000),
         workers: reader.number("pool.web.workers", workers, 1..=most),
         php_ini: existing(
             reader,

@@ -278,6 +278,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             isolation: Isolation::None,
             warmup: Warmup::None,
             warmup_paths: Vec::new(),
+            leak_check: 0,
             workers: 1,
             php_ini: None,
             ini: Vec::new(),

@@ -13,11 +13,13 @@
 //! | `socket` | control messages without blocking |
 //! | `output` | what processes print |
 //! | `kill` | what dispatch wants dead, and damaged queues |
+//! | `leaks` | what requests leave behind in workers |
 //! | `ending` | how processes end, in words |
 //! | `status` | what is said of all of them |
 
 mod ending;
 mod kill;
+mod leaks;
 mod output;
 mod policy;
 mod process;
@@ -128,6 +130,7 @@ pub(crate) struct Supervisor {
     /// What booted, of which a process may live.
     booted: Vec<Booted>,
     totals: report::Totals,
+    leaks: Arc<leaks::Book>,
     /// Asked for, not forked yet.
     unborn: BTreeMap<u16, Unborn>,
     workers: BTreeMap<u16, Worker>,
@@ -167,6 +170,7 @@ impl Supervisor {
             generation: 0,
             booted: Vec::new(),
             totals: report::Totals::default(),
+            leaks: Arc::new(leaks::Book::new(&config.pool.name, &config.dir)),
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -535,6 +539,7 @@ impl Supervisor {
     fn surroundings(&self) -> Surroundings<'_> {
         Surroundings {
             pool: &self.pool,
+            leaks: &self.leaks,
             events: &self.events,
             tasks: &self.tasks,
         }

@@ -47,6 +47,14 @@ impl Supervisor {
         }
     }
 
+    /// What requests were seen to leave behind.
+    pub(crate) fn report_leaks(&self) -> report::PoolLeaks {
+        report::PoolLeaks {
+            leak_check: self.settings.leaks_looked_for(),
+            ..self.leaks.report()
+        }
+    }
+
     fn report_generations(&self) -> Vec<report::Generation> {
         let zygote = self.zygote.as_ref();
         let mut numbers: Vec<u32> = self.workers.values().map(|worker| worker.generation).collect();

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use super::Event;
+use super::leaks::Book;
 use super::output::{self, Speaker};
 use super::policy::Record;
 use super::process::Process;
@@ -116,8 +117,12 @@ impl Unborn {
             self.output,
             Speaker::Worker(who.0, Arc::clone(&pool)),
         ));
-        env.tasks
-            .spawn(answer(who, self.socket, Arc::clone(&process), pool));
+        env.tasks.spawn(answer(
+            who,
+            self.socket,
+            Arc::clone(&process),
+            (pool, Arc::clone(env.leaks)),
+        ));
         env.tasks
             .spawn(watch(who, Arc::clone(&process), env.events.clone()));
         Worker {
@@ -160,6 +165,7 @@ impl fmt::Display for Cause {
 /// What a worker's tasks need.
 pub(super) struct Surroundings<'a> {
     pub(super) pool: &'a Arc<PoolShared>,
+    pub(super) leaks: &'a Arc<Book>,
     pub(super) events: &'a mpsc::Sender<Event>,
     pub(super) tasks: &'a TaskTracker,
 }
@@ -235,7 +241,12 @@ impl Figures {
 }
 
 /// Answers what a worker asks on its socket, until it closes.
-async fn answer(who: Who, socket: Socket, process: Arc<Process>, pool: Arc<PoolShared>) {
+async fn answer(
+    who: Who,
+    socket: Socket,
+    process: Arc<Process>,
+    (pool, leaks): (Arc<PoolShared>, Arc<Book>),
+) {
     loop {
         match socket.receive::<FromWorker>().await {
             Ok(Some((FromWorker::BodyFd { slot, generation }, _))) => {
@@ -246,6 +257,7 @@ async fn answer(who: Who, socket: Socket, process: Arc<Process>, pool: Arc<PoolS
                     return;
                 }
             }
+            Ok(Some((FromWorker::Leaks(found), _))) => leaks.note(who, &found),
             Ok(None) => return,
             Err(error) => {
                 error!(worker = who.0.0, %error, "worker killed: it sent what is not understood");

@@ -84,6 +84,7 @@ impl Recipe {
                 config::Warmup::Requests => Warmup::Requests,
                 config::Warmup::None => Warmup::None,
             },
+            leak_check: pool.leaks_looked_for(),
             warmup_requests: warmup_requests.into_iter().map(Bytes).collect(),
         };
         Self {

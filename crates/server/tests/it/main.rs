@@ -20,6 +20,7 @@ mod detect;
 mod endings;
 mod extensions;
 mod frameworks;
+mod leaks;
 mod limits;
 mod parity;
 mod status;

@@ -28,6 +28,7 @@ use ipc::logline::Level;
 use ipc::worker_side::{Identity, WorkerFds, WorkerSide};
 
 use crate::host::{self, Host};
+use crate::leaks::Sampler;
 use crate::php::{End, Param, Php};
 use crate::process;
 
@@ -41,6 +42,8 @@ pub(crate) struct Start {
     pub(crate) pool: String,
     /// Sizes of the shared memory.
     pub(crate) layout: Layout,
+    /// One request in so many is looked at for what it leaves behind; 0: none.
+    pub(crate) leak_check: u32,
     /// Which worker.
     pub(crate) fork: Fork,
     /// The pool's shared memory.
@@ -107,7 +110,10 @@ pub(crate) fn run(mut start: Start) -> i32 {
     );
     match connect(start.layout, start.fork, start.shared, start.own) {
         // The lifeline stays open as long as the worker lives.
-        Ok((host, _lifeline)) => work(start.php, start.mode, host),
+        Ok((host, _lifeline)) => {
+            let sampler = Sampler::new(start.leak_check, worker);
+            work(start.php, start.mode, (host, sampler))
+        }
         Err(error) => {
             host::log(
                 None,
@@ -139,7 +145,7 @@ fn connect(layout: Layout, fork: Fork, shared: Shared, own: Own) -> io::Result<(
     Ok((Host::new(side, own.control), own.lifeline))
 }
 
-fn work(mut php: Php<Host>, mode: Mode, mut host: Host) -> i32 {
+fn work(mut php: Php<Host>, mode: Mode, (mut host, mut sampler): (Host, Sampler)) -> i32 {
     // Both are used for every request and keep their memory.
     let mut head = Vec::with_capacity(16 * 1024);
     let mut params = Vec::with_capacity(128);
@@ -148,7 +154,7 @@ fn work(mut php: Php<Host>, mode: Mode, mut host: Host) -> i32 {
         let request = request::read(&head, &mut variables);
         let step = match mode {
             Mode::Classic => classic::serve(&mut php, &mut host, &request),
-            Mode::Resident => resident::serve(&mut php, &mut host, &request),
+            Mode::Resident => resident::serve(&mut php, &mut host, (&request, sampler.next())),
         };
         params = request::recycle(variables);
         if let Step::Ended(end) = step {

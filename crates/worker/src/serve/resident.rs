@@ -4,12 +4,20 @@
 
 use super::Step;
 use crate::host::Host;
-use crate::php::{Php, Request, State};
+use crate::php::{Find, Php, Request, State};
 
-/// Has the handler serve one request.
-pub(super) fn serve(php: &mut Php<Host>, host: &mut Host, request: &Request<'_>) -> Step {
+/// Has the handler serve one request, and tells the server what it leaves behind, if that is to be found out.
+pub(super) fn serve(php: &mut Php<Host>, host: &mut Host, (request, find): (&Request<'_>, Find)) -> Step {
+    if find != Find::Nothing {
+        php.find_leaks(find);
+    }
     match php.serve(host, request) {
-        State::Waiting => Step::Next,
+        State::Waiting => {
+            if find != Find::Nothing {
+                host.tell_leaks(request.method.as_bytes(), request.uri.as_bytes());
+            }
+            Step::Next
+        }
         State::Ended => Step::Ended(php.ended()),
     }
 }

@@ -131,6 +131,7 @@ impl Pool {
                 .iter()
                 .map(|query| Bytes(head_of(&script, &get(query), 1)))
                 .collect(),
+            leak_check: 0,
         });
         let fds = memory.fds();
         let fds = [fds.ctl.as_fd(), fds.est.as_fd(), fds.req.as_fd(), wake_up.as_fd()];
@@ -376,7 +377,9 @@ impl Pool {
             self.workers[index].ended = true;
             return;
         };
-        let FromWorker::BodyFd { slot, generation } = message;
+        let FromWorker::BodyFd { slot, generation } = message else {
+            panic!("nothing was to be looked for: {message:?}")
+        };
         self.asked.push(message);
         let fds: Vec<_> = self.spooled.iter().map(AsFd::as_fd).collect();
         // An answer to nobody's question must not confuse the worker.
