@@ -30,7 +30,7 @@ final class Probe
         $this->handlers();
         $this->settings();
         $this->texts();
-        $this->variables();
+        $this->variables($process === 'yes');
         $this->declarations();
         $this->statics();
         $this->streams();
@@ -151,12 +151,18 @@ final class Probe
         ]);
     }
 
-    private function variables(): void
+    private function variables(bool $whole): void
     {
         $own = array_flip(self::OF_THE_REQUEST);
         $this->lines('server', array_diff_key($_SERVER, $own));
-        $this->lines('env', array_diff_key($_ENV, $own));
-        $this->lines('getenv', array_diff_key(getenv(), $own));
+        $environment = ['env' => array_diff_key($_ENV, $own), 'getenv' => array_diff_key(getenv(), $own)];
+        foreach ($environment as $name => $variables) {
+            // What PHP puts back at the end of a request, it puts behind the others.
+            if (!$whole) {
+                ksort($variables);
+            }
+            $this->lines($name, $variables);
+        }
         $this->line('cookie', $_COOKIE);
         $this->line('files', $_FILES);
         $this->line('post', $_POST);

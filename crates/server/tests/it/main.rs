@@ -22,6 +22,7 @@ mod extensions;
 mod frameworks;
 mod leaks;
 mod limits;
+mod nasty;
 mod parity;
 mod status;
 mod stop;
