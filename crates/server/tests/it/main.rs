@@ -24,6 +24,7 @@ mod leaks;
 mod limits;
 mod nasty;
 mod parity;
+mod randomness;
 mod status;
 mod stop;
 mod symfony;

@@ -1,0 +1,9 @@
+<?php
+
+declare(strict_types=1);
+
+$query = $_GET;
+require __DIR__ . '/../draw.php';
+
+$_GET = $query;
+draw();
