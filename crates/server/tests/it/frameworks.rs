@@ -18,10 +18,10 @@ const CLASSIC: [&str; 2] = [
 const SYMFONY_RUNNER: &str = "/usr/share/php/Symfony/Component/Runtime/Runner/FrankenPhpWorkerRunner.php";
 
 /// In Debian from forky on.
-const LARAVEL: &str = "/usr/share/php/Illuminate/Foundation/Application.php";
+pub(crate) const LARAVEL: &str = "/usr/share/php/Illuminate/Foundation/Application.php";
 
 /// Whether `file` of a package is installed. Where it must be, its absence fails the test.
-fn installed(file: &str, test: &str) -> bool {
+pub(crate) fn installed(file: &str, test: &str) -> bool {
     let there = Path::new(file).exists();
     assert!(
         there || std::env::var_os("HEARTH_TEST_MODERN").is_none(),

@@ -21,6 +21,7 @@ mod endings;
 mod extensions;
 mod frameworks;
 mod leaks;
+mod leaky;
 mod legacy;
 mod limits;
 mod nasty;
