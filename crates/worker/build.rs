@@ -10,6 +10,9 @@ const SOURCES: &[&str] = &[
     "sapi.c",
     "request.c",
     "classic.c",
+    "isolated.c",
+    "image.c",
+    "interpose.c",
     "variables.c",
     "filter.c",
     "leaks.c",
@@ -48,6 +51,9 @@ fn main() -> Result<(), String> {
     }
     if mentions(&includes, "zend_globals.h", "delayed_oom") {
         build.define("HEARTH_HAVE_DELAYED_OOM", None);
+    }
+    if mentions(&includes, "zend_alloc.h", "refresh_memory_manager") {
+        build.define("HEARTH_HAVE_HEAP_KEY", None);
     }
     if mentions(&includes, "php_main.h", "php_child_init") {
         build.define("HEARTH_HAVE_CHILD_INIT", None);

@@ -77,6 +77,42 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
+/// What is undone after a request of a resident pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// Only what the engine resets for each request.
+    None,
+    /// Everything: each request starts from the booted application.
+    Request {
+        /// How that is to be done.
+        method: Method,
+        /// Compare all memory with the image after each request.
+        paranoid: bool,
+    },
+}
+
+/// How a request is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// The best that works here.
+    Auto,
+    /// The worker's memory is put back.
+    Rewind,
+    /// Each request runs in a fork of the worker.
+    Fork,
+}
+
+/// How requests are undone in a generation, and why so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undoing {
+    /// Never [`Method::Auto`].
+    pub method: Method,
+    /// For people.
+    pub reason: String,
+}
+
 /// Server → zygote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,6 +140,8 @@ pub struct Boot {
     pub layout: Layout,
     /// How PHP runs.
     pub mode: Mode,
+    /// What is undone after a request.
+    pub isolation: Isolation,
     /// Resident: the worker script, absolute.
     pub script: Option<String>,
     /// Working directory while the application boots, absolute.
@@ -148,6 +186,8 @@ pub enum FromZygote {
         php_version: String,
         /// How long it took.
         boot_ms: u64,
+        /// How requests are undone; `None` if they are not.
+        undoing: Option<Undoing>,
     },
     /// The application did not boot; the zygote ends.
     BootFailed {

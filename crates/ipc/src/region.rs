@@ -91,6 +91,13 @@ impl Bytes {
         Ok(())
     }
 
+    /// Takes [`Self::keep_from_children`] back.
+    pub fn share_with_children(&self) -> io::Result<()> {
+        // SAFETY: the range is exactly our mapping; DOFORK changes nothing in this process.
+        unsafe { madvise(self.start.as_ptr(), self.len, Advice::LinuxDoFork) }?;
+        Ok(())
+    }
+
     /// Copies `bytes` to `offset`.
     ///
     /// # Panics

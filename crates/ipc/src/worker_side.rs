@@ -132,6 +132,28 @@ impl WorkerSide {
         Ok(side)
     }
 
+    /// Lets this process's next children go on with the exchange that it runs, in its place.
+    pub fn share_with_children(&self) -> io::Result<()> {
+        for map in [
+            self.ctl.bytes(),
+            self.est.bytes(),
+            &self.req,
+            self.resp.bytes(),
+            self.ack.bytes(),
+        ] {
+            map.share_with_children()?;
+        }
+        Ok(())
+    }
+
+    /// A child has run this exchange to its end: what it wrote to the lane is taken note of.
+    #[expect(clippy::indexing_slicing, reason = "lane numbers run below LANES")]
+    pub fn take_back(&mut self, exchange: &Exchange) {
+        // Acquire: the child is over, but it published its position with Release all the same.
+        let written = self.resp.written[exchange.lane].0.load(Ordering::Acquire);
+        self.written[exchange.lane] = Position(written);
+    }
+
     /// The scoreboard entry of this worker.
     #[expect(clippy::indexing_slicing, reason = "checked in `open`")]
     pub fn board(&self) -> &WorkerBlock {

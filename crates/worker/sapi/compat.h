@@ -65,6 +65,14 @@ static inline void compat_clear_delayed_oom(void)
 #endif
 }
 
+/* The heap's free lists are protected by a key since 8.4; each request gets one of its own. */
+static inline void compat_new_heap_key(void)
+{
+#ifdef HEARTH_HAVE_HEAP_KEY
+	refresh_memory_manager();
+#endif
+}
+
 /*
  * With Zend signals each classic request installs the same seven handlers again. They were installed by the first
  * one, and what a script sets is kept in the engine's table, which every request starts afresh; so once will do.

@@ -26,6 +26,7 @@
 #define PHP_STACK_SIZE ((size_t) 16 << 20)
 
 #define HEARTH_FILTER_FUNCTIONS 3
+#define HEARTH_ENDING_MODULES 64
 
 /* Where the PHP side stands. */
 typedef enum hearth_phase {
@@ -46,7 +47,8 @@ typedef enum hearth_exit_ends {
 typedef enum hearth_task {
 	TASK_NONE = 0,
 	TASK_WORKER,
-	TASK_CLASSIC
+	TASK_CLASSIC,
+	TASK_SEAL
 } hearth_task;
 
 /* See carry.c. */
@@ -91,6 +93,14 @@ typedef struct hearth_context {
 	hearth_carry       *carry;            /* what is carried over, in process memory */
 	zend_long           opcache_restarts;
 	sapi_warmth         warmth;
+	/* The image, see image.c. What is numbered from these on belongs to a request. */
+	bool                isolated;
+	bool                sealed_heap;
+	uint32_t            boot_objects;
+	zend_long           boot_resources;
+	uint32_t            boot_persistent;
+	size_t              ending_modules;
+	zend_module_entry  *ending_module[HEARTH_ENDING_MODULES];
 	/* Made once, in process memory. */
 	HashTable           names;            /* CGI name => interned string */
 	HashTable           user_ini;         /* folder => its settings, see user_ini.c */
@@ -124,6 +134,26 @@ int hearth_send_headers(sapi_headers_struct *headers);
 void hearth_run_worker(void);
 /* Waits for a request and has `fci` handle it; false once there are no more. */
 bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends);
+
+/* Begins a resident request. May bail out. */
+void hearth_request_begin(void);
+/* Does with an exception nobody caught what zend_execute_scripts() does. */
+void hearth_end_exception(void);
+
+/* isolated.c */
+/* Finds the modules that have something to do at the end of a request. */
+void hearth_isolated_startup(void);
+/* Has `fci` handle hearth.request, and ends it as php-fpm would, to the last step that can be seen from outside. */
+void hearth_serve_isolated(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
+
+/* image.c */
+/* Makes what has been booted the state that every request starts from. */
+void hearth_seal(void);
+/* Gives the request random numbers of its own. */
+void hearth_reseed(void);
+
+/* interpose.c */
+void hearth_watch_request(void);
 
 /* Points PHP at the request, and away from it again. */
 void hearth_fill_request_info(void);

@@ -17,7 +17,6 @@
 
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_list.h>
-#include <ext/random/php_random.h>
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/php_filestat.h>
 #include <main/php_ini.h>
@@ -219,7 +218,7 @@ static void forget_ticks(void)
  * What zend_execute_scripts() does with an exception nobody caught (php-src Zend/zend.c, 8.2). The handler stays
  * set, even if it ends in exit().
  */
-static void end_exception(void)
+void hearth_end_exception(void)
 {
 	zval handler;
 	int depth = zend_stack_count(&EG(user_exception_handlers));
@@ -252,7 +251,7 @@ static void end_exception(void)
 /*
  * The list at the beginning. Order as in main/main.c php_request_startup() (8.2). May bail out.
  */
-static void request_begin(void)
+void hearth_request_begin(void)
 {
 	zend_execute_data *frame = EG(current_execute_data);
 	zval error_handler;
@@ -262,9 +261,11 @@ static void request_begin(void)
 	hearth.fatal = false;
 	hearth.uncaught = false;
 	hearth.phase = PHASE_REQUEST;
-	/* Shutdown functions registered from here on are the request's. */
-	hearth.boot_shutdown_functions = BG(user_shutdown_function_names);
-	BG(user_shutdown_function_names) = NULL;
+	if (!hearth.isolated) {
+		/* Shutdown functions registered from here on are the request's. */
+		hearth.boot_shutdown_functions = BG(user_shutdown_function_names);
+		BG(user_shutdown_function_names) = NULL;
+	}
 	/* No handler of the application sees what goes wrong before its handler runs: php-fpm has none yet either. */
 	ZVAL_COPY_VALUE(&error_handler, &EG(user_error_handler));
 	ZVAL_UNDEF(&EG(user_error_handler));
@@ -290,7 +291,7 @@ static void request_begin(void)
 		add_powered_by();
 	}
 	start_output();
-	RANDOM_G(mt19937_seeded) = false;
+	hearth_reseed();
 	php_clear_stat_cache(0, NULL, 0);
 	zend_memory_reset_peak_usage();
 	hearth_import_superglobals();
@@ -316,7 +317,7 @@ static bool request_end(void)
 	/* With no frame an exception in a shutdown function is reported, instead of left for a caller. */
 	EG(current_execute_data) = NULL;
 	if (EG(exception)) {
-		end_exception();
+		hearth_end_exception();
 	}
 	if (!hearth.fatal) {
 		php_call_shutdown_functions();
@@ -404,7 +405,7 @@ static void leave_script(void)
 
 	if (!zend_is_unwind_exit(EG(exception))) {
 		EG(current_execute_data) = NULL;
-		end_exception();
+		hearth_end_exception();
 		EG(current_execute_data) = frame;
 	}
 	if (hearth.fatal) {
@@ -425,7 +426,7 @@ static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_
 	ZVAL_UNDEF(&result);
 	fci->retval = &result;
 	zend_try {
-		request_begin();
+		hearth_request_begin();
 		zend_call_function(fci, fcc);
 		zval_ptr_dtor(&result);
 	} zend_catch {
@@ -487,12 +488,24 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 	hearth_leaks_after();
 	hearth.phase = PHASE_BETWEEN;
 	hearth_yield(SAPI_WAITING);
+	if (hearth.task == TASK_SEAL) {
+		hearth.task = TASK_NONE;
+		hearth_seal();
+		/* Every request starts here. */
+		hearth_yield(SAPI_WAITING);
+	}
 	if (!hearth.request) {
 		begin_drain();
 		if (hearth.leaving) {
 			zend_throw_unwind_exit();
 		}
 		return false;
+	}
+	if (hearth.isolated) {
+		hearth_serve_isolated(fci, fcc);
+		/* Nobody comes back from here: the process is put back, or ends. */
+		hearth_yield(SAPI_WAITING);
+		zend_bailout();
 	}
 	hearth_leaks_before();
 	serve(fci, fcc, exit_ends);

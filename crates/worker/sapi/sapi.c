@@ -14,13 +14,14 @@
 
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_signal.h>
-#include <ext/random/php_random.h>
 
 #define PHP_STACK_GUARD ((size_t) 64 << 10)
 
 #define FATAL_ERRORS (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR)
 
 hearth_context hearth;
+/* `hearth` as sapi_seal() left it. */
+static hearth_context sealed;
 
 /* switch.S */
 void hearth_switch(void **save_sp, void *load_sp) __attribute__((visibility("hidden")));
@@ -389,6 +390,9 @@ sapi_state sapi_serve(void *exchange, const sapi_request *request)
 	}
 	hearth.exchange = exchange;
 	hearth.request = request;
+	if (hearth.isolated) {
+		hearth_watch_request();
+	}
 	resume();
 	hearth.exchange = NULL;
 	hearth.request = NULL;
@@ -404,6 +408,18 @@ sapi_state sapi_leave(void)
 void sapi_set_host(const sapi_host *host)
 {
 	hearth.host = host;
+}
+
+void sapi_seal(void)
+{
+	hearth.task = TASK_SEAL;
+	resume();
+	sealed = hearth;
+}
+
+void sapi_rewind(void)
+{
+	hearth = sealed;
 }
 
 int sapi_run(void *exchange, const sapi_request *request)
@@ -428,8 +444,7 @@ sapi_end sapi_ended(void)
 void sapi_after_fork(void)
 {
 	compat_child_init();
-	RANDOM_G(mt19937_seeded) = false;
-	RANDOM_G(combined_lcg_seeded) = false;
+	hearth_reseed();
 }
 
 const char *sapi_php_version(void)

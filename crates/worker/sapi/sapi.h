@@ -147,6 +147,34 @@ typedef struct sapi_warmth {
 	unsigned    dropped;      /* of functions, left empty: they name what is missing or another now */
 } sapi_warmth;
 
+/* A piece of memory. */
+typedef struct sapi_range {
+	void  *start;
+	size_t len;         /* bytes */
+} sapi_range;
+
+#define SAPI_MAPPINGS 1024
+
+/* Bits of sapi_touched.what. */
+#define SAPI_TOUCHED_MAPPINGS     0x001u   /* more mappings than could be noted */
+#define SAPI_TOUCHED_DIRECTORY    0x002u
+#define SAPI_TOUCHED_UMASK        0x004u
+#define SAPI_TOUCHED_TIMERS       0x008u
+#define SAPI_TOUCHED_SIGNALS      0x010u   /* handlers */
+#define SAPI_TOUCHED_MASK         0x020u   /* of signals */
+#define SAPI_TOUCHED_FDS          0x040u   /* of the boot */
+#define SAPI_TOUCHED_THREADS      0x080u
+#define SAPI_TOUCHED_UNREWINDABLE 0x100u   /* see sapi_touched.call */
+
+/* What a request changed in its process, besides memory. */
+typedef struct sapi_touched {
+	unsigned    what;                       /* SAPI_TOUCHED_… */
+	int         last_boot_fd;               /* set by the host: higher ones are the request's */
+	const char *call;                       /* a libc function that cannot be undone */
+	size_t      mapping_count;
+	sapi_range  mappings[SAPI_MAPPINGS];    /* made by the request and still there */
+} sapi_touched;
+
 /* Zygote, once. `ini` holds "name=value" lines that override the ini files; `ini_path` is a php.ini or a folder, NULL for PHP's default. */
 bool       sapi_boot(const sapi_host *host, const char *ini, const char *ini_path);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
@@ -167,6 +195,21 @@ void       sapi_set_host(const sapi_host *host);
 void       sapi_find_leaks(sapi_leaks which);
 /* Worker, classic: runs request->script from the top as php-fpm does; the exit status. */
 int        sapi_run(void *ctx, const sapi_request *request);
+/*
+ * Zygote, resident, after the last sapi_start(): from here on each request starts from what memory holds when this
+ * returns, and sapi_serve() ends a request without tidying up behind it. What is put back is the host's business.
+ */
+void       sapi_seal(void);
+/* Pieces of memory that hold nothing: free pages of the heap, and the unused part of the PHP stack. Returns how many are in `ranges`. */
+size_t     sapi_free_memory(sapi_range *ranges, size_t capacity);
+/* What the engine's internals did not let sapi_seal() do, for the log; NULL if nothing. */
+const char *sapi_seal_problem(void);
+/* Worker: the variables of the SAPI itself, which are in the executable's memory, as they were at sapi_seal(). */
+void       sapi_rewind(void);
+/* Worker: `ranges` is the memory of the image, sorted, and stays where it is. Calls that change it are watched from here on. */
+void       sapi_watch(const sapi_range *ranges, size_t count);
+/* Worker: what the last sapi_serve() touched. */
+sapi_touched *sapi_take_touched(void);
 /* Why the last sapi_start() or sapi_serve() returned SAPI_ENDED. */
 sapi_end   sapi_ended(void);
 /* Worker, once, first thing after the fork: reseeds, takes its own pid. Signal masks and handlers are the host's; PHP adds its own for SIGPROF and those of zend_signal. */

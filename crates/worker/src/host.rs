@@ -109,6 +109,18 @@ impl Host {
         }
     }
 
+    /// A child of this process has run the exchange to its end.
+    pub(crate) fn ended_elsewhere(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.side.take_back(&current.exchange);
+        }
+    }
+
+    /// Lets children run exchanges in this process's place.
+    pub(crate) fn share_with_children(&self) -> std::io::Result<()> {
+        self.side.share_with_children()
+    }
+
     /// Puts `message` into the log, with the request's id if one runs.
     pub(crate) fn say(&self, level: Level, message: &str) {
         log(

@@ -5,9 +5,11 @@
 mod arena;
 mod body;
 mod host;
+mod isolation;
 mod leaks;
 mod php;
 mod process;
+mod rewind;
 mod run;
 mod serve;
 mod warm;

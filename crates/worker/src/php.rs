@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr;
 
 use ipc::control::LeakKind;
@@ -240,6 +241,90 @@ pub(crate) enum Find {
     All = 2,
 }
 
+/// `sapi_range`: a piece of memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    start: *mut c_void,
+    len: usize,
+}
+
+impl Memory {
+    const NONE: Self = Self {
+        start: ptr::null_mut(),
+        len: 0,
+    };
+
+    /// From addresses.
+    pub(crate) fn new(addresses: &Range<usize>) -> Self {
+        Self {
+            start: ptr::with_exposed_provenance_mut(addresses.start),
+            len: addresses.len(),
+        }
+    }
+
+    /// Its addresses.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let start = self.start.expose_provenance();
+        start..start + self.len
+    }
+}
+
+/// `SAPI_MAPPINGS`.
+const MAPPINGS: usize = 1024;
+
+/// `sapi_touched`: what a request changed in its process, besides memory.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Touched {
+    what: c_uint,
+    last_boot_fd: c_int,
+    call: *const c_char,
+    mapping_count: usize,
+    mappings: [Memory; MAPPINGS],
+}
+
+impl Touched {
+    /// More mappings than could be noted.
+    pub(crate) const MAPPINGS: c_uint = 0x001;
+    /// The working directory.
+    pub(crate) const DIRECTORY: c_uint = 0x002;
+    /// The umask.
+    pub(crate) const UMASK: c_uint = 0x004;
+    /// An interval timer.
+    pub(crate) const TIMERS: c_uint = 0x008;
+    /// A signal's handler.
+    pub(crate) const SIGNALS: c_uint = 0x010;
+    /// The mask of signals.
+    pub(crate) const MASK: c_uint = 0x020;
+    /// A descriptor of the boot.
+    pub(crate) const FDS: c_uint = 0x040;
+    /// A thread was started.
+    pub(crate) const THREADS: c_uint = 0x080;
+    /// Something that cannot be undone.
+    pub(crate) const UNREWINDABLE: c_uint = 0x100;
+
+    /// Whether one of `what` was touched.
+    pub(crate) fn has(&self, what: c_uint) -> bool {
+        self.what & what != 0
+    }
+
+    /// Name of the function that cannot be undone.
+    pub(crate) fn call(&self) -> &'static str {
+        if self.call.is_null() {
+            return "";
+        }
+        // SAFETY: a string literal of interpose.c.
+        let call = unsafe { CStr::from_ptr(self.call) };
+        call.to_str().unwrap_or("")
+    }
+
+    /// Mappings that the request made and left.
+    pub(crate) fn mappings(&self) -> &[Memory] {
+        self.mappings.get(..self.mapping_count).unwrap_or(&self.mappings)
+    }
+}
+
 #[repr(C)]
 struct Host {
     write: unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> usize,
@@ -258,6 +343,12 @@ unsafe extern "C" {
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
     fn sapi_find_leaks(which: Find);
     fn sapi_run(exchange: *mut c_void, request: *const Request<'_>) -> c_int;
+    fn sapi_seal();
+    fn sapi_free_memory(ranges: *mut Memory, capacity: usize) -> usize;
+    fn sapi_seal_problem() -> *const c_char;
+    fn sapi_rewind();
+    fn sapi_watch(ranges: *const Memory, count: usize);
+    fn sapi_take_touched() -> *mut Touched;
     fn sapi_ended() -> End;
     fn sapi_after_fork();
     fn sapi_warm(on: bool);
@@ -447,6 +538,53 @@ impl<E: Exchange + 'static> Php<E> {
         Php {
             exchange: PhantomData,
         }
+    }
+
+    /// Makes what the worker script has booted the state that every request starts from. It must be waiting.
+    pub(crate) fn seal(&mut self) {
+        // SAFETY: PHP is booted and waits for a request.
+        unsafe { sapi_seal() }
+    }
+
+    /// Pieces of memory that hold nothing, in no order, but for the first one: the unused part of PHP's stack.
+    pub(crate) fn free_memory(&self) -> Vec<Range<usize>> {
+        let mut ranges = vec![Memory::NONE; 4096];
+        // SAFETY: C fills at most as many entries as it is told there are.
+        let count = unsafe { sapi_free_memory(ranges.as_mut_ptr(), ranges.len()) };
+        ranges.iter().take(count).map(Memory::addresses).collect()
+    }
+
+    /// What could not be sealed; requests are dearer then.
+    pub(crate) fn seal_problem(&self) -> Option<&'static str> {
+        // SAFETY: reads the heap's description.
+        let problem = unsafe { sapi_seal_problem() };
+        if problem.is_null() {
+            return None;
+        }
+        // SAFETY: a string literal.
+        let problem = unsafe { CStr::from_ptr(problem) };
+        problem.to_str().ok()
+    }
+
+    /// Puts back the SAPI's own variables.
+    pub(crate) fn rewind(&mut self) {
+        // SAFETY: PHP was sealed, and its memory has been put back.
+        unsafe { sapi_rewind() }
+    }
+
+    /// Has calls that change the process watched. `image` must stay where it is as long as the process lives.
+    pub(crate) fn watch(&mut self, image: &'static [Memory], last_boot_fd: i32) {
+        // SAFETY: the slice is static.
+        unsafe { sapi_watch(image.as_ptr(), image.len()) };
+        // SAFETY: one variable of C, which is not otherwise borrowed.
+        let touched = unsafe { &mut *sapi_take_touched() };
+        touched.last_boot_fd = last_boot_fd;
+    }
+
+    /// What the last request touched.
+    pub(crate) fn touched(&mut self) -> &Touched {
+        // SAFETY: one variable of C, which only requests write to: none runs while `self` is borrowed.
+        unsafe { &*sapi_take_touched() }
     }
 
     /// Why the last call returned [`State::Ended`].

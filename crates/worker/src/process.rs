@@ -68,6 +68,14 @@ pub(crate) fn replace(fd: &OwnedFd, number: i32) -> io::Result<()> {
     Ok(())
 }
 
+/// Ends the process by `signal`, as if it had been caught by it here.
+pub(crate) fn die_of(signal: i32) {
+    // SAFETY: the default action runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // SAFETY: raise() has no preconditions.
+    unsafe { libc::raise(signal) };
+}
+
 /// What a fork returns.
 pub(crate) enum Forked {
     /// In the parent: the child's process id.

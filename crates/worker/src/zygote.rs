@@ -14,11 +14,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use ipc::control::{self, Boot, Fork, FromZygote, Mode, ToZygote, ZYGOTE_SOCKET};
+use ipc::control::{self, Boot, Fork, FromZygote, Mode, ToZygote, Undoing, ZYGOTE_SOCKET};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::host::{self, Host};
+use crate::isolation::{self, Undo};
 use crate::php::{self, Php};
 use crate::process::{self, Forked};
 use crate::serve::{self, Own, Shared};
@@ -41,6 +42,7 @@ struct Zygote {
     boot: Boot,
     shared: Shared,
     php: Php<Host>,
+    undo: Undo,
     children: Vec<Child>,
 }
 
@@ -105,28 +107,30 @@ fn start(socket: OwnedFd, boot: Boot, shared: Shared) -> Result<Option<Zygote>, 
         &format!("hearth: zygote {} gen {}", boot.pool, boot.generation),
         "hearth:zygote",
     );
-    let (answer, php) = match boot_php(&boot) {
-        Ok(php) => (
+    let (answer, booted) = match boot_php(&boot) {
+        Ok((php, undo, undoing)) => (
             FromZygote::Ready {
                 php_version: php::version().to_owned(),
                 boot_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+                undoing,
             },
-            Some(php),
+            Some((php, undo)),
         ),
         Err(reason) => (FromZygote::BootFailed { reason }, None),
     };
     control::send(socket.as_fd(), &answer, &[])
         .map_err(|error| Error::Io("reporting the boot to the server", error))?;
-    Ok(php.map(|php| Zygote {
+    Ok(booted.map(|(php, undo)| Zygote {
         socket,
         boot,
         shared,
         php,
+        undo,
         children: Vec::new(),
     }))
 }
 
-fn boot_php(boot: &Boot) -> Result<Php<Host>, String> {
+fn boot_php(boot: &Boot) -> Result<(Php<Host>, Undo, Option<Undoing>), String> {
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     let c_string = |text: &str| CString::new(text).map_err(|_| format!("{text:?} contains a NUL byte"));
     let forever = |text: CString| -> &'static CString { Box::leak(Box::new(text)) };
@@ -156,7 +160,9 @@ fn boot_php(boot: &Boot) -> Result<Php<Host>, String> {
             .ok_or("a resident pool needs a worker script")?;
         warm::start(&mut php, boot, &c_string(script)?).map_err(|what| explain(&what))?;
     }
-    Ok(php.with_exchange())
+    let mut php = php.with_exchange();
+    let (undo, undoing) = isolation::prepare(&mut php, boot)?;
+    Ok((php, undo, undoing))
 }
 
 impl Zygote {
@@ -266,6 +272,7 @@ impl Zygote {
         Outcome::Worker(serve::Start {
             php: self.php,
             mode: self.boot.mode,
+            undo: self.undo,
             pool: self.boot.pool,
             layout: self.boot.layout,
             leak_check: self.boot.leak_check,

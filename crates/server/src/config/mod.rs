@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
-pub(crate) use pool::{Isolation, Mode, Pool, Warmup};
+pub(crate) use pool::{Isolation, IsolationMethod, Mode, Pool, Warmup};
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.

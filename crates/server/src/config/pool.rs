@@ -27,6 +27,28 @@ impl fmt::Display for Mode {
 pub enum Isolation {
     /// Only PHP's own per-request resets.
     None,
+    /// Everything: each request starts from the booted application.
+    Request,
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Request => "request",
+        })
+    }
+}
+
+/// How `isolation = "request"` is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsolationMethod {
+    /// The best that works here.
+    Auto,
+    /// The worker's memory is put back.
+    Rewind,
+    /// Each request runs in a fork of the worker.
+    Fork,
 }
 
 /// How a resident application is warmed before its workers are forked.
@@ -50,14 +72,6 @@ impl fmt::Display for Warmup {
     }
 }
 
-impl fmt::Display for Isolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-        })
-    }
-}
-
 /// One pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
@@ -67,7 +81,7 @@ pub struct Pool {
     pub mode: Mode,
     /// Resident: the worker script. Classic: the front controller for URLs that name no file, if any. Absolute.
     pub script: Option<PathBuf>,
-    /// What is undone after a request. Default `none`.
+    /// What is undone after a request of a resident pool. Default `request`.
     pub isolation: Isolation,
     /// How the application is warmed before the fork. Default `clean`; classic pools are not warmed.
     pub warmup: Warmup,
@@ -76,6 +90,10 @@ pub struct Pool {
     /// One request in so many is looked at for what it leaves behind, and the first ones of each worker. Default 1000; 0: none.
     /// See [`Pool::leaks_looked_for`].
     pub leak_check: u32,
+    /// How. Default `auto`.
+    pub isolation_method: IsolationMethod,
+    /// Whether all memory is compared with the image after each request, which takes milliseconds. Default false.
+    pub paranoid: bool,
     /// Number of workers. Default: two a core, at least 2.
     pub workers: u16,
     /// A php.ini, or a folder with one. Default: what PHP itself reads.

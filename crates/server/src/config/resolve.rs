@@ -12,7 +12,8 @@ use super::entry::{Entry, entry};
 use super::file::{Errors, File, INI, Origin, Problem, Value};
 use super::reader::Reader;
 use super::{
-    AdminSocket, ByteSize, Config, Isolation, Limits, Loaded, Log, LogFormat, Pool, Sources, Warmup,
+    AdminSocket, ByteSize, Config, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool, Sources,
+    Warmup,
 };
 
 /// Largest `limits.header_bytes`.
@@ -195,6 +196,8 @@ fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
         warmup: warmup(reader),
         warmup_paths: warmup_paths(reader),
         leak_check: reader.number("pool.web.leak_check", 1000, 0..=1_000_000),
+        isolation_method: isolation_method(reader),
+        paranoid: reader.switch("pool.web.paranoid", false),
         workers: reader.number("pool.web.workers", workers, 1..=most),
         php_ini: existing(
             reader,
@@ -226,16 +229,21 @@ fn worker_binary() -> PathBuf {
 }
 
 fn isolation(reader: &mut Reader) -> Isolation {
-    let words = [("none", Some(Isolation::None)), ("request", None), ("fork", None)];
-    match reader.word("pool.web.isolation", &words) {
-        Some((None, origin)) => {
-            let text = "`pool.web.isolation`: \"request\" and \"fork\" are not there yet; set \"none\", or leave it out";
-            reader.problem(origin, text.to_owned());
-            Isolation::None
-        }
-        Some((Some(isolation), _)) => isolation,
-        None => Isolation::None,
-    }
+    let words = [("request", Isolation::Request), ("none", Isolation::None)];
+    reader
+        .word("pool.web.isolation", &words)
+        .map_or(Isolation::Request, |(isolation, _)| isolation)
+}
+
+fn isolation_method(reader: &mut Reader) -> IsolationMethod {
+    let words = [
+        ("auto", IsolationMethod::Auto),
+        ("rewind", IsolationMethod::Rewind),
+        ("fork", IsolationMethod::Fork),
+    ];
+    reader
+        .word("pool.web.isolation_method", &words)
+        .map_or(IsolationMethod::Auto, |(method, _)| method)
 }
 
 fn warmup(reader: &mut Reader) -> Warmup {

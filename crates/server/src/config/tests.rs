@@ -150,7 +150,7 @@ header_cuont = 3
 
 [pool.web]
 mode = \"worker\"
-isolation = \"request\"
+isolation = \"process\"
 workers = 0
 script = \"gone.php\"
 
@@ -169,7 +169,7 @@ level = 3
   DIR/hearth.toml:7: `limits.connections` is \"many\": expected a whole number from 1 to 1000000
   DIR/hearth.toml:8: unknown key `limits.header_cuont`; did you mean `limits.header_count`?
   DIR/hearth.toml:11: `pool.web.mode` is \"worker\": expected \"classic\" or \"resident\"
-  DIR/hearth.toml:12: `pool.web.isolation`: \"request\" and \"fork\" are not there yet; set \"none\", or leave it out
+  DIR/hearth.toml:12: `pool.web.isolation` is \"process\": expected \"request\" or \"none\"
   DIR/hearth.toml:13: `pool.web.workers` is 0: must be from 1 to 256
   DIR/hearth.toml:14: `pool.web.script` is \"gone.php\": expected the worker script or front controller, but there is none at DIR/gone.php; paths are relative to DIR
   DIR/hearth.toml:16: unknown pool `api`: there is one pool for now, and its name is `web`

@@ -21,7 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::access_log::AccessLog;
 use super::{Backend, Site, bind, split};
-use crate::config::{AdminSocket, ByteSize, Config, Isolation, Limits, Log, LogFormat, Mode, Pool, Warmup};
+use crate::config::{
+    AdminSocket, ByteSize, Config, Isolation, IsolationMethod, Limits, Log, LogFormat, Mode, Pool, Warmup,
+};
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
 /// Answers with the variables it got, or as the target says.
@@ -279,6 +281,8 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             warmup: Warmup::None,
             warmup_paths: Vec::new(),
             leak_check: 0,
+            isolation_method: IsolationMethod::Auto,
+            paranoid: false,
             workers: 1,
             php_ini: None,
             ini: Vec::new(),

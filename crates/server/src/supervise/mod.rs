@@ -35,7 +35,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ipc::control::{Fork, FromZygote};
+use ipc::control::{Fork, FromZygote, Undoing};
 use ipc::scoreboard::Command;
 use ipc::server_side::WorkerMemory;
 use ipc::slot::{Incarnation, WorkerId};
@@ -88,6 +88,7 @@ struct Booted {
     generation: u32,
     php_version: String,
     boot_ms: u64,
+    undoing: Option<Undoing>,
 }
 
 /// Something happened.
@@ -330,12 +331,17 @@ impl Supervisor {
 
     fn note_message(&mut self, generation: u32, message: FromZygote, fds: Vec<OwnedFd>) {
         match message {
-            FromZygote::Ready { php_version, boot_ms } => {
-                info!(generation, php = php_version, boot_ms, "zygote ready");
+            FromZygote::Ready {
+                php_version,
+                boot_ms,
+                undoing,
+            } => {
+                zygote::log_ready(generation, &php_version, boot_ms, undoing.as_ref());
                 self.booted.push(Booted {
                     generation,
                     php_version,
                     boot_ms,
+                    undoing,
                 });
                 self.state.zygote_ready();
             }

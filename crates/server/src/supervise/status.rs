@@ -7,8 +7,8 @@ use ipc::scoreboard::Stage;
 use ipc::slot::WorkerId;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Supervisor;
 use super::worker::Worker;
+use super::{Supervisor, zygote};
 use crate::config::Mode;
 use crate::dispatch::glance::Running;
 use crate::report::{self, GenerationState, WorkerState};
@@ -74,7 +74,9 @@ impl Supervisor {
                 pid: live.map(|zygote| zygote.process.pid()),
                 php_version: booted.map(|booted| booted.php_version.clone()),
                 boot_ms: booted.map(|booted| booted.boot_ms),
-                isolation: None,
+                isolation: booted
+                    .and_then(|booted| booted.undoing.as_ref())
+                    .map(zygote::explain),
             }
         };
         numbers.into_iter().map(report).collect()

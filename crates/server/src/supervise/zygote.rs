@@ -8,19 +8,20 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipc::control::{self, Boot, Bytes, Fork, Mode, ToZygote, Warmup};
+use ipc::control::{self, Boot, Bytes, Fork, Isolation, Method, Mode, ToZygote, Undoing, Warmup};
 use ipc::server_side::PoolMemory;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
-use tracing::error;
+use tracing::{error, info};
 
 use super::Event;
 use super::output::{self, Speaker, Tail};
 use super::process::Process;
 use super::socket::Socket;
 use super::worker::ForkFds;
-use crate::config::{self, Config};
+use crate::config::{self, Config, IsolationMethod, Pool};
+use crate::report;
 
 /// Orders that may wait for a zygote: every worker, and the stop.
 const ORDERS: usize = ipc::layout::MAX_WORKERS + 1;
@@ -74,6 +75,7 @@ impl Recipe {
             generation: 0,
             layout: memory.layout(),
             mode,
+            isolation: isolation(pool),
             script,
             dir: text(&config.dir),
             root: text(&config.root),
@@ -147,6 +149,47 @@ impl Recipe {
             .chain(&self.eventfds)
             .map(OwnedFd::try_clone)
             .collect()
+    }
+}
+
+/// What is undone: nothing has to be in a classic pool, where the engine ends each request whole.
+fn isolation(pool: &Pool) -> Isolation {
+    match (pool.mode, pool.isolation) {
+        (config::Mode::Classic, _) | (_, config::Isolation::None) => Isolation::None,
+        (config::Mode::Resident, config::Isolation::Request) => Isolation::Request {
+            method: match pool.isolation_method {
+                IsolationMethod::Auto => Method::Auto,
+                IsolationMethod::Rewind => Method::Rewind,
+                IsolationMethod::Fork => Method::Fork,
+            },
+            paranoid: pool.paranoid,
+        },
+    }
+}
+
+/// One line for a generation that can serve.
+pub(super) fn log_ready(generation: u32, php: &str, boot_ms: u64, undoing: Option<&Undoing>) {
+    match undoing.map(explain) {
+        None => info!(generation, php, boot_ms, "zygote ready"),
+        Some(isolation) => info!(
+            generation,
+            php,
+            boot_ms,
+            isolation = isolation.method,
+            reason = isolation.reason,
+            "zygote ready"
+        ),
+    }
+}
+
+/// How a generation undoes requests, and why so.
+pub(super) fn explain(undoing: &Undoing) -> report::Isolation {
+    report::Isolation {
+        method: match undoing.method {
+            Method::Fork => "fork".to_owned(),
+            Method::Rewind | Method::Auto => "rewind".to_owned(),
+        },
+        reason: undoing.reason.clone(),
     }
 }
 

@@ -16,9 +16,11 @@
 //! Runs in: worker. Called by `zygote`, in the child.
 
 mod classic;
+mod forked;
 pub(crate) mod request;
 mod resident;
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -28,9 +30,11 @@ use ipc::logline::Level;
 use ipc::worker_side::{Identity, WorkerFds, WorkerSide};
 
 use crate::host::{self, Host};
+use crate::isolation::Undo;
 use crate::leaks::Sampler;
-use crate::php::{End, Param, Php};
+use crate::php::{End, Find, Param, Php, Request};
 use crate::process;
+use crate::rewind::Rewinder;
 
 /// What a worker starts with.
 pub(crate) struct Start {
@@ -38,6 +42,8 @@ pub(crate) struct Start {
     pub(crate) php: Php<Host>,
     /// How it runs.
     pub(crate) mode: Mode,
+    /// How requests are undone.
+    pub(crate) undo: Undo,
     /// Name of the pool.
     pub(crate) pool: String,
     /// Sizes of the shared memory.
@@ -94,10 +100,67 @@ impl Own {
     }
 }
 
-/// Whether the worker can serve another request.
+/// Whether the worker can serve another request; why not.
 enum Step {
     Next,
-    Ended(End),
+    Ended(Cow<'static, str>),
+}
+
+/// How requests are served, and undone.
+enum Way {
+    Classic,
+    Resident(Sampler),
+    Rewound { rewinder: Box<Rewinder>, paranoid: bool },
+    Forked,
+}
+
+impl Way {
+    fn new(
+        (mode, undo, sampler): (Mode, Undo, Sampler),
+        php: &mut Php<Host>,
+        host: &Host,
+    ) -> Result<Self, String> {
+        Ok(match (mode, undo) {
+            (Mode::Classic, _) => Self::Classic,
+            (Mode::Resident, Undo::Nothing) => Self::Resident(sampler),
+            (Mode::Resident, Undo::Rewind { image, paranoid }) => Self::Rewound {
+                rewinder: Box::new(Rewinder::new(image, php)?),
+                paranoid,
+            },
+            (Mode::Resident, Undo::Fork) => {
+                host.share_with_children().map_err(|error| error.to_string())?;
+                Self::Forked
+            }
+        })
+    }
+
+    fn serve(&mut self, php: &mut Php<Host>, host: &mut Host, request: &Request<'_>) -> Step {
+        match self {
+            Self::Classic => classic::serve(php, host, request),
+            Self::Resident(sampler) => resident::serve(php, host, (request, sampler.next())),
+            Self::Rewound { .. } => resident::serve(php, host, (request, Find::Nothing)),
+            Self::Forked => forked::serve(php, host, request)
+                .unwrap_or_else(|error| Step::Ended(format!("forking for a request: {error}").into())),
+        }
+    }
+
+    /// After the request, and after its response.
+    fn undo(&mut self, php: &mut Php<Host>) -> Step {
+        let Self::Rewound { rewinder, paranoid } = self else {
+            return Step::Next;
+        };
+        if let Err(stuck) = rewinder.rewind(php) {
+            return Step::Ended(stuck.to_string().into());
+        }
+        if *paranoid {
+            match rewinder.differences() {
+                Ok(report) if report.is_empty() => {}
+                Ok(report) => return Step::Ended(format!("not rewound: {report}").into()),
+                Err(error) => return Step::Ended(format!("comparing memory with the image: {error}").into()),
+            }
+        }
+        Step::Next
+    }
 }
 
 /// Serves until the server or the script wants an end; the exit code.
@@ -112,7 +175,7 @@ pub(crate) fn run(mut start: Start) -> i32 {
         // The lifeline stays open as long as the worker lives.
         Ok((host, _lifeline)) => {
             let sampler = Sampler::new(start.leak_check, worker);
-            work(start.php, start.mode, (host, sampler))
+            work(start.php, (start.mode, start.undo, sampler), host)
         }
         Err(error) => {
             host::log(
@@ -145,27 +208,31 @@ fn connect(layout: Layout, fork: Fork, shared: Shared, own: Own) -> io::Result<(
     Ok((Host::new(side, own.control), own.lifeline))
 }
 
-fn work(mut php: Php<Host>, mode: Mode, (mut host, mut sampler): (Host, Sampler)) -> i32 {
+fn work(mut php: Php<Host>, (mode, undo, sampler): (Mode, Undo, Sampler), mut host: Host) -> i32 {
     // Both are used for every request and keep their memory.
     let mut head = Vec::with_capacity(16 * 1024);
     let mut params = Vec::with_capacity(128);
+    let mut way = match Way::new((mode, undo, sampler), &mut php, &host) {
+        Ok(way) => way,
+        Err(error) => {
+            host.say(Level::ERROR, &format!("starting the worker: {error}"));
+            return exit::PROTOCOL;
+        }
+    };
     while host.begin(&mut head) {
         let mut variables: Vec<Param<'_>> = params;
         let request = request::read(&head, &mut variables);
-        let step = match mode {
-            Mode::Classic => classic::serve(&mut php, &mut host, &request),
-            Mode::Resident => resident::serve(&mut php, &mut host, (&request, sampler.next())),
-        };
+        let step = way.serve(&mut php, &mut host, &request);
         params = request::recycle(variables);
-        if let Step::Ended(end) = step {
-            host.say(
-                Level::INFO,
-                &format!("{}; a fresh worker takes over", describe(end)),
-            );
-            host.end();
+        host.end();
+        let step = match step {
+            Step::Next => way.undo(&mut php),
+            ended => ended,
+        };
+        if let Step::Ended(why) = step {
+            host.say(Level::INFO, &format!("{why}; a fresh worker takes over"));
             return exit::SCRIPT_ENDED;
         }
-        host.end();
     }
     if mode == Mode::Resident {
         resident::drain(&mut php);

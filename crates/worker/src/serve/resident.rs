@@ -2,7 +2,7 @@
 //!
 //! Runs in: worker.
 
-use super::Step;
+use super::{Step, describe};
 use crate::host::Host;
 use crate::php::{Find, Php, Request, State};
 
@@ -18,7 +18,7 @@ pub(super) fn serve(php: &mut Php<Host>, host: &mut Host, (request, find): (&Req
             }
             Step::Next
         }
-        State::Ended => Step::Ended(php.ended()),
+        State::Ended => Step::Ended(describe(php.ended()).into()),
     }
 }
 

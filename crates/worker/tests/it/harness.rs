@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ipc::control::{self, Boot, Bytes, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote, Warmup};
+use ipc::control::{
+    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Mode, ToWorker, ToZygote, Warmup,
+};
 use ipc::head::{BodyKind, Known, RequestWriter, ResponseReader};
 use ipc::layout::Layout;
 use ipc::logline::{Level, Lines};
@@ -121,6 +123,7 @@ impl Pool {
             generation: 1,
             layout: LAYOUT,
             mode,
+            isolation: Isolation::None,
             script: Some(script.to_str().unwrap().into()),
             dir: dir.to_str().unwrap().into(),
             root: dir.to_str().unwrap().into(),

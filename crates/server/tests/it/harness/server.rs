@@ -79,18 +79,21 @@ pub(crate) struct Failed {
 
 /// The tests' application, once for each mode.
 pub(crate) fn in_each_mode(settings: &[&str], test: impl Fn(&Server)) {
-    for mode in ["classic", "resident"] {
-        let script = if mode == "classic" {
-            "public/index.php"
-        } else {
-            "worker.php"
-        };
-        let mode = format!("pool.web.mode={mode:?}");
-        let script = format!("pool.web.script={script:?}");
-        let all: Vec<&str> = [mode.as_str(), script.as_str()]
-            .into_iter()
-            .chain(settings.iter().copied())
-            .collect();
+    let modes: [&[&str]; 3] = [
+        &["pool.web.mode=classic", "pool.web.script=public/index.php"],
+        &[
+            "pool.web.mode=resident",
+            "pool.web.script=worker.php",
+            "pool.web.isolation=request",
+        ],
+        &[
+            "pool.web.mode=resident",
+            "pool.web.script=worker.php",
+            "pool.web.isolation=none",
+        ],
+    ];
+    for mode in modes {
+        let all: Vec<&str> = mode.iter().chain(settings).copied().collect();
         test(&Server::start(&App::of_tests(), &all));
     }
 }

@@ -1,0 +1,423 @@
+/*
+ * Stands in front of the C library for what a request can change in its
+ * process besides memory. The calls work as ever; what they changed is noted,
+ * so that a rewind puts back only what was touched.
+ *
+ * It sees what comes through the dynamic symbol table: PHP, its extensions and
+ * their libraries. It does not see the C library's calls to itself, nor bare
+ * system calls (FFI); for those the rewind looks for itself from time to time.
+ *
+ * Runs in: zygote | worker. Called by: everything in the process.
+ */
+#include "context.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE_MASK ((uintptr_t) 4095)
+#define VISIBLE __attribute__((visibility("default")))
+
+/* Notes are taken while PHP runs a request whose effects will be undone. */
+static bool watching;
+static sapi_touched touched;
+/* Memory of the image, sorted; set once, before anything is watched. */
+static const sapi_range *image;
+static size_t image_count;
+
+static struct {
+	int   (*sigaction)(int, const struct sigaction *, struct sigaction *);
+	void (*(*signal)(int, void (*)(int)))(int);
+	int   (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	void *(*dlopen)(const char *, int);
+	int   (*setrlimit)(__rlimit_resource_t, const struct rlimit *);
+	int   (*timer_create)(clockid_t, struct sigevent *, timer_t *);
+} next;
+
+static void *find(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
+
+__attribute__((constructor)) static void find_next(void)
+{
+	next.sigaction = find("sigaction");
+	next.signal = find("signal");
+	next.pthread_create = find("pthread_create");
+	next.dlopen = find("dlopen");
+	next.setrlimit = find("setrlimit");
+	next.timer_create = find("timer_create");
+}
+
+void sapi_watch(const sapi_range *ranges, size_t count)
+{
+	image = ranges;
+	image_count = count;
+}
+
+sapi_touched *sapi_take_touched(void)
+{
+	watching = false;
+	return &touched;
+}
+
+void hearth_watch_request(void)
+{
+	touched.what = 0;
+	touched.mapping_count = 0;
+	watching = image != NULL;
+}
+
+static void note(unsigned what)
+{
+	if (watching) {
+		touched.what |= what;
+	}
+}
+
+/* {{{ Memory */
+
+static uintptr_t round_up(uintptr_t address)
+{
+	return (address + PAGE_MASK) & ~PAGE_MASK;
+}
+
+/* Whether some of [start, end) belongs to the image. */
+static bool in_image(uintptr_t start, uintptr_t end)
+{
+	size_t low = 0;
+	size_t high = image_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		uintptr_t from = (uintptr_t) image[middle].start;
+
+		if (from >= end) {
+			high = middle;
+		} else if (from + image[middle].len <= start) {
+			low = middle + 1;
+		} else {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void add_mapping(uintptr_t start, uintptr_t end)
+{
+	if (touched.mapping_count == SAPI_MAPPINGS) {
+		touched.what |= SAPI_TOUCHED_MAPPINGS;
+		return;
+	}
+	touched.mappings[touched.mapping_count].start = (void *) start;
+	touched.mappings[touched.mapping_count].len = end - start;
+	touched.mapping_count++;
+}
+
+/* [start, end) is no mapping of the request any more. */
+static void forget_mapping(uintptr_t start, uintptr_t end)
+{
+	size_t i = touched.mapping_count;
+
+	while (i-- > 0) {
+		sapi_range *mapping = &touched.mappings[i];
+		uintptr_t from = (uintptr_t) mapping->start;
+		uintptr_t to = from + mapping->len;
+
+		if (to <= start || from >= end) {
+			continue;
+		}
+		*mapping = touched.mappings[--touched.mapping_count];
+		if (from < start) {
+			add_mapping(from, start);
+		}
+		if (end < to) {
+			add_mapping(end, to);
+		}
+	}
+}
+
+static void note_mapping(void *at, size_t len)
+{
+	uintptr_t start = (uintptr_t) at;
+
+	if (watching && at != MAP_FAILED) {
+		forget_mapping(start, round_up(start + len));
+		add_mapping(start, round_up(start + len));
+	}
+}
+
+VISIBLE void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t offset)
+{
+	void *result;
+
+	if (watching && (flags & MAP_FIXED) && in_image((uintptr_t) at, round_up((uintptr_t) at + len))) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	result = (void *) syscall(SYS_mmap, at, len, protection, flags, fd, offset);
+	note_mapping(result, len);
+	return result;
+}
+
+VISIBLE void *mmap64(void *at, size_t len, int protection, int flags, int fd, off64_t offset)
+{
+	return mmap(at, len, protection, flags, fd, offset);
+}
+
+VISIBLE int munmap(void *at, size_t len)
+{
+	uintptr_t start = (uintptr_t) at;
+	uintptr_t end = round_up(start + len);
+
+	if (watching && in_image(start, end)) {
+		/* The image keeps it; nobody who has given it back looks there again. */
+		return 0;
+	}
+	if (watching) {
+		forget_mapping(start, end);
+	}
+	return (int) syscall(SYS_munmap, at, len);
+}
+
+VISIBLE void *mremap(void *at, size_t old_len, size_t len, int flags, ...)
+{
+	uintptr_t start = (uintptr_t) at;
+	void *target = NULL;
+	void *result;
+
+	if (flags & MREMAP_FIXED) {
+		va_list list;
+
+		va_start(list, flags);
+		target = va_arg(list, void *);
+		va_end(list);
+	}
+	if (watching && (in_image(start, round_up(start + old_len))
+			|| (target && in_image((uintptr_t) target, round_up((uintptr_t) target + len))))) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	result = (void *) syscall(SYS_mremap, at, old_len, len, flags, target);
+	if (watching && result != MAP_FAILED) {
+		forget_mapping(start, round_up(start + old_len));
+		note_mapping(result, len);
+	}
+	return result;
+}
+
+/* Memory that is given back must read as zero where it was anonymous; writing that is what a rewind can see. */
+VISIBLE int madvise(void *at, size_t len, int advice)
+{
+	if (watching && in_image((uintptr_t) at, round_up((uintptr_t) at + len))) {
+		if (advice == MADV_DONTNEED) {
+			memset(at, 0, round_up(len));
+			return 0;
+		}
+		if (advice == MADV_FREE || advice == MADV_REMOVE) {
+			return 0;
+		}
+	}
+	return (int) syscall(SYS_madvise, at, len, advice);
+}
+
+VISIBLE int mprotect(void *at, size_t len, int protection)
+{
+	if (watching && in_image((uintptr_t) at, round_up((uintptr_t) at + len))) {
+		touched.what |= SAPI_TOUCHED_UNREWINDABLE;
+		touched.call = "mprotect";
+	}
+	return (int) syscall(SYS_mprotect, at, len, protection);
+}
+/* }}} */
+
+/* {{{ The process */
+
+VISIBLE int chdir(const char *path)
+{
+	note(SAPI_TOUCHED_DIRECTORY);
+	return (int) syscall(SYS_chdir, path);
+}
+
+VISIBLE int fchdir(int fd)
+{
+	note(SAPI_TOUCHED_DIRECTORY);
+	return (int) syscall(SYS_fchdir, fd);
+}
+
+VISIBLE mode_t umask(mode_t mask)
+{
+	note(SAPI_TOUCHED_UMASK);
+	return (mode_t) syscall(SYS_umask, mask);
+}
+
+VISIBLE int setitimer(__itimer_which_t which, const struct itimerval *new_value, struct itimerval *old_value)
+{
+	note(SAPI_TOUCHED_TIMERS);
+	return (int) syscall(SYS_setitimer, which, new_value, old_value);
+}
+
+VISIBLE unsigned alarm(unsigned seconds)
+{
+	struct itimerval value = { { 0, 0 }, { (time_t) seconds, 0 } };
+	struct itimerval old = { { 0, 0 }, { 0, 0 } };
+
+	if (setitimer(ITIMER_REAL, &value, &old) != 0) {
+		return 0;
+	}
+	return (unsigned) old.it_value.tv_sec + (old.it_value.tv_usec != 0);
+}
+
+VISIBLE int sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+	if (action) {
+		note(SAPI_TOUCHED_SIGNALS);
+	}
+	return next.sigaction(number, action, old);
+}
+
+VISIBLE void (*signal(int number, void (*handler)(int)))(int)
+{
+	note(SAPI_TOUCHED_SIGNALS);
+	return next.signal(number, handler);
+}
+
+VISIBLE int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	if (set) {
+		note(SAPI_TOUCHED_MASK);
+	}
+	/* NSIG / 8: the size of the kernel's set. */
+	return (int) syscall(SYS_rt_sigprocmask, how, set, old, (size_t) 8);
+}
+
+VISIBLE int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return sigprocmask(how, set, old) == 0 ? 0 : errno;
+}
+
+VISIBLE int close(int fd)
+{
+	if (fd <= touched.last_boot_fd) {
+		note(SAPI_TOUCHED_FDS);
+	}
+	return (int) syscall(SYS_close, fd);
+}
+
+VISIBLE int dup2(int from, int to)
+{
+	if (to <= touched.last_boot_fd) {
+		note(SAPI_TOUCHED_FDS);
+	}
+	return from == to && fcntl(from, F_GETFD) < 0 ? -1 : from == to ? to : (int) syscall(SYS_dup3, from, to, 0);
+}
+
+VISIBLE int dup3(int from, int to, int flags)
+{
+	if (to <= touched.last_boot_fd) {
+		note(SAPI_TOUCHED_FDS);
+	}
+	return (int) syscall(SYS_dup3, from, to, flags);
+}
+/* }}} */
+
+/* {{{ What a rewind cannot undo: the worker is replaced after the request */
+
+static void spoil(const char *call)
+{
+	if (watching) {
+		touched.what |= SAPI_TOUCHED_UNREWINDABLE;
+		touched.call = call;
+	}
+}
+
+VISIBLE int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+	note(SAPI_TOUCHED_THREADS);
+	return next.pthread_create(thread, attributes, run, argument);
+}
+
+VISIBLE int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+	spoil("timer_create");
+	return next.timer_create(clock, event, timer);
+}
+
+VISIBLE int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+	spoil("setrlimit");
+	return next.setrlimit(resource, limit);
+}
+
+VISIBLE int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
+{
+	spoil("setrlimit");
+	return next.setrlimit(resource, (const struct rlimit *) limit);
+}
+
+VISIBLE int setpriority(__priority_which_t which, id_t who, int priority)
+{
+	spoil("setpriority");
+	return (int) syscall(SYS_setpriority, which, who, priority);
+}
+
+VISIBLE int chroot(const char *path)
+{
+	spoil("chroot");
+	return (int) syscall(SYS_chroot, path);
+}
+
+VISIBLE int unshare(int flags)
+{
+	spoil("unshare");
+	return (int) syscall(SYS_unshare, flags);
+}
+
+/* The C library does these for all threads; there is one. */
+#define CREDENTIAL(name, declaration, ...) \
+	VISIBLE int name declaration \
+	{ \
+		spoil(#name); \
+		return (int) syscall(SYS_##name, __VA_ARGS__); \
+	}
+
+CREDENTIAL(setuid, (uid_t user), user)
+CREDENTIAL(setgid, (gid_t group), group)
+CREDENTIAL(setreuid, (uid_t real, uid_t effective), real, effective)
+CREDENTIAL(setregid, (gid_t real, gid_t effective), real, effective)
+CREDENTIAL(setresuid, (uid_t real, uid_t effective, uid_t saved), real, effective, saved)
+CREDENTIAL(setresgid, (gid_t real, gid_t effective, gid_t saved), real, effective, saved)
+CREDENTIAL(setgroups, (size_t count, const gid_t *groups), count, groups)
+CREDENTIAL(setsid, (void), 0)
+CREDENTIAL(setpgid, (pid_t process, pid_t group), process, group)
+
+VISIBLE int seteuid(uid_t user)
+{
+	return setresuid((uid_t) -1, user, (uid_t) -1);
+}
+
+VISIBLE int setegid(gid_t group)
+{
+	return setresgid((gid_t) -1, group, (gid_t) -1);
+}
+/* }}} */
+
+/*
+ * PHP loads extensions with RTLD_DEEPBIND where it can. Such a library binds to the C library directly, and none of
+ * the above would be seen of it.
+ */
+VISIBLE void *dlopen(const char *file, int mode)
+{
+	return next.dlopen(file, mode & ~RTLD_DEEPBIND);
+}

@@ -1,0 +1,177 @@
+//! Descriptors: those of the boot are what they were, all others are closed.
+//!
+//! Each one of the boot has a second name right above the last of them; PHP can close the first one, but has no word for the second.
+//!
+//! Runs in: worker.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
+
+/// The descriptors that a worker starts with.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    saved: Vec<Saved>,
+    /// Files whose position a request may move without telling.
+    seekable: Vec<(RawFd, u64)>,
+    /// The highest one of the boot that has a second name.
+    last_boot: RawFd,
+    /// The highest one that is open between two requests.
+    last: RawFd,
+}
+
+#[derive(Debug)]
+struct Saved {
+    number: RawFd,
+    copy: OwnedFd,
+    flags: OFlags,
+    close_on_exec: bool,
+}
+
+impl Descriptors {
+    /// Those that are open now.
+    pub(super) fn save() -> io::Result<Self> {
+        let open = open_descriptors()?;
+        let last_boot = open.iter().copied().max().unwrap_or(2);
+        let mut all = Self {
+            saved: Vec::with_capacity(open.len()),
+            seekable: Vec::new(),
+            last_boot,
+            last: last_boot,
+        };
+        for number in open {
+            // SAFETY: it was listed as open, and only this thread opens and closes.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            if let Some(position) = own_position(fd)? {
+                all.seekable.push((number, position));
+            }
+            let copy = rustix::io::fcntl_dupfd_cloexec(fd, last_boot + 1)?;
+            all.last = all.last.max(copy.as_raw_fd());
+            all.saved.push(Saved {
+                number,
+                copy,
+                flags: fcntl_getfl(fd)?,
+                close_on_exec: rustix::io::fcntl_getfd(fd)?.contains(rustix::io::FdFlags::CLOEXEC),
+            });
+        }
+        Ok(all)
+    }
+
+    /// The highest descriptor that a request finds open, and could close.
+    pub(super) fn last_of_boot(&self) -> RawFd {
+        self.last_boot
+    }
+
+    /// Closes what the request has opened. With `all`, also opens again what it may have closed.
+    pub(super) fn restore(&self, all: bool) -> io::Result<()> {
+        if all {
+            for saved in &self.saved {
+                saved.restore()?;
+            }
+        }
+        for (number, position) in &self.seekable {
+            // SAFETY: open: it is one of the boot.
+            let fd = unsafe { BorrowedFd::borrow_raw(*number) };
+            rustix::fs::seek(fd, SeekFrom::Start(*position))?;
+        }
+        // SAFETY: nobody in Rust owns a descriptor above the last one of the host.
+        if unsafe { libc::syscall(libc::SYS_close_range, self.last + 1, libc::c_uint::MAX, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// What is open now but should not be, or the other way round; for the self-check.
+    pub(super) fn differences(&self) -> io::Result<Vec<RawFd>> {
+        let open = open_descriptors()?;
+        let lost = self
+            .saved
+            .iter()
+            .map(|saved| saved.number)
+            .filter(|number| !open.contains(number));
+        let stray = open.iter().copied().filter(|number| *number > self.last);
+        Ok(lost.chain(stray).collect())
+    }
+}
+
+impl Saved {
+    fn restore(&self) -> io::Result<()> {
+        let flags = if self.close_on_exec { libc::O_CLOEXEC } else { 0 };
+        // SAFETY: gives `number` back what it named at the boot; no Rust object owns what it names now.
+        if unsafe { libc::syscall(libc::SYS_dup3, self.copy.as_raw_fd(), self.number, flags) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The flags belong to the open file, which both names share.
+        if fcntl_getfl(&self.copy)? != self.flags {
+            fcntl_setfl(&self.copy, self.flags)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives this process a file position of its own where it shares one with its zygote; the position.
+fn own_position(fd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
+    let flags = fcntl_getfl(fd)?;
+    if !matches!(kind, FileType::RegularFile | FileType::Directory) || flags.contains(OFlags::PATH) {
+        return Ok(None);
+    }
+    // The host's own views of the process have no position that counts.
+    if rustix::fs::fstatfs(fd)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
+        return Ok(None);
+    }
+    let Ok(position) = rustix::fs::tell(fd) else {
+        return Ok(None);
+    };
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    // A file that may not be opened anew (its rights have changed) is shared, as under php-fpm after a fork.
+    let kept = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::NOFOLLOW);
+    if let Ok(own) = rustix::fs::open(path, kept | OFlags::CLOEXEC, Mode::empty()) {
+        let close_on_exec = rustix::io::fcntl_getfd(fd)?.contains(rustix::io::FdFlags::CLOEXEC);
+        let number = fd.as_raw_fd();
+        let dup_flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+        // SAFETY: the number goes on naming the same file.
+        if unsafe { libc::syscall(libc::SYS_dup3, own.as_raw_fd(), number, dup_flags) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        rustix::fs::seek(fd, SeekFrom::Start(position))?;
+    }
+    Ok(Some(position))
+}
+
+/// Fills `buffer` until it is full or the other side has closed; how much there was.
+pub(super) fn read_all(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(fd, rest) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(length)
+}
+
+/// The numbers of this process's open descriptors.
+fn open_descriptors() -> io::Result<Vec<RawFd>> {
+    let folder = rustix::fs::open(
+        c"/proc/self/fd",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let own = folder.as_raw_fd();
+    let mut buffer = Vec::with_capacity(4096);
+    let mut entries = rustix::fs::RawDir::new(&folder, buffer.spare_capacity_mut());
+    let mut open = Vec::new();
+    while let Some(entry) = entries.next() {
+        let name = entry?
+            .file_name()
+            .to_str()
+            .ok()
+            .and_then(|name| name.parse::<RawFd>().ok());
+        open.extend(name.filter(|&number| number != own));
+    }
+    Ok(open)
+}

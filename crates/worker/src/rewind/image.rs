@@ -1,0 +1,232 @@
+//! The image: a copy of the zygote's private memory once the application has booted, from which every request starts.
+//!
+//! The copy is in a file in memory, mapped privately: a forked worker that differs from its zygote in a few pages (what the C
+//! library writes in a child) changes them in its own view of the copy. The allocator's chunks are then mapped from the same file, so
+//! that the memory is there once, and a fork need not copy their page tables.
+//!
+//! Runs in: zygote. Its result is used in: worker.
+
+use std::ffi::c_void;
+use std::io;
+use std::ops::Range;
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::kernel::{Found, Looking, Pagemap};
+use super::regions::{self, Kind, PAGE, Region};
+use crate::php::Php;
+
+/// Entries of a scan.
+const FOUND: usize = 1024;
+/// Anonymous memory is mapped from the image if it has at least so many bytes: that of the allocator comes in chunks of 2 MiB.
+const MAPPED_MIN: usize = 1 << 20;
+
+/// What is known of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    /// It holds nothing: nobody reads it before writing it.
+    pub(super) idle: bool,
+    /// It is put back after every request.
+    pub(super) hot: bool,
+    /// How many requests wrote to it while it was not hot.
+    pub(super) age: u8,
+}
+
+/// Memory as it was when the application had booted.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(super) regions: Vec<Region>,
+    /// One for each page of each region.
+    pub(super) pages: Vec<Page>,
+    /// Where the copy of page 0 is.
+    pub(super) copy: *mut c_void,
+    /// End of the C library's heap.
+    pub(super) heap_end: usize,
+    /// Pages that are held.
+    pub(crate) held: usize,
+}
+
+impl Image {
+    /// Takes it. PHP waits for a request and has been sealed; one thread.
+    pub(crate) fn take<E: crate::php::Exchange + 'static>(php: &mut Php<E>) -> io::Result<Self> {
+        // Both before the regions are read: memory that is mapped later belongs to nobody's request.
+        let idle = php.free_memory();
+        let pagemap = Pagemap::open()?;
+        let regions = regions::find(&[])?;
+        let count = regions.iter().map(Region::pages).sum::<usize>();
+        let mut image = Self {
+            regions,
+            pages: vec![Page::default(); count],
+            copy: std::ptr::null_mut(),
+            heap_end: heap_end(),
+            held: 0,
+        };
+        for range in &idle {
+            image.mark_idle(range);
+        }
+        let file = memfd_create(c"hearth-image", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, (count * PAGE) as u64)?;
+        image.copy = map(&file, count * PAGE, MapFlags::SHARED)?;
+        image.fill(&pagemap)?;
+        // SAFETY: the mapping made above; nothing points into it.
+        unsafe { munmap(image.copy, count * PAGE) }?;
+        image.copy = map(&file, count * PAGE, MapFlags::PRIVATE)?;
+        image.map_chunks(&file, idle.first())?;
+        Ok(image)
+    }
+
+    /// The same image, for a fork that does not outlive it: the mapping of the copy is the process's own.
+    pub(super) fn share(&self) -> Self {
+        Self {
+            regions: self.regions.clone(),
+            pages: self.pages.clone(),
+            ..*self
+        }
+    }
+
+    /// Where the copy of `page` is.
+    pub(super) fn source(&self, page: usize) -> *mut u8 {
+        self.copy.cast::<u8>().wrapping_add(page * PAGE)
+    }
+
+    /// Number of the page at `address`, which is in `region`.
+    pub(super) fn number(region: &Region, address: usize) -> usize {
+        region.first_page + (address - region.addresses.start) / PAGE
+    }
+
+    /// In a worker: a fork is not quite its parent, nor is the parent quite what it was when the image was taken. What differs now
+    /// belongs to this worker's image.
+    pub(super) fn adopt_differences(&mut self, pagemap: &Pagemap) -> io::Result<()> {
+        for region in &self.regions {
+            let mapped = is_chunks(region);
+            pagemap.each_present(&region.addresses, |address, is_file| {
+                let number = Self::number(region, address);
+                let idle = self.pages.get(number).is_none_or(|page| page.idle);
+                // What is mapped from the image is equal until it is written to, and then it is not the file's any more.
+                if !idle && !(mapped && is_file) && !self.is_equal(address, number) {
+                    self.copy_page(address, number);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether the page at `address` holds what the image says.
+    pub(super) fn is_equal(&self, address: usize, number: usize) -> bool {
+        // SAFETY: a page of a readable mapping of this process; nobody writes to it during the comparison.
+        let now =
+            unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address), PAGE) };
+        // SAFETY: a page of the copy.
+        let then = unsafe { std::slice::from_raw_parts(self.source(number), PAGE) };
+        now == then
+    }
+
+    fn copy_page(&self, address: usize, number: usize) {
+        // SAFETY: `address` is a page of a readable mapping of this process, which is not a Rust object of ours: everything of the
+        // host is in shared memory and in the executable. The target is a page of the copy, made by `take`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                std::ptr::with_exposed_provenance(address),
+                self.source(number),
+                PAGE,
+            );
+        }
+    }
+
+    fn mark_idle(&mut self, range: &Range<usize>) {
+        let mut at = range.start.next_multiple_of(PAGE);
+        while at + PAGE <= range.end {
+            let Some(region) = regions::at(&self.regions, at) else {
+                return;
+            };
+            if let Some(page) = self.pages.get_mut(Self::number(region, at)) {
+                page.idle = true;
+            }
+            at += PAGE;
+        }
+    }
+
+    /// Copies what is there. A page that nobody has touched is zero, as the file is; only a file's has content of its own.
+    fn fill(&mut self, pagemap: &Pagemap) -> io::Result<()> {
+        let mut found = vec![Found::default(); FOUND];
+        for index in 0..self.regions.len() {
+            let Some(region) = self.regions.get(index).cloned() else {
+                break;
+            };
+            if region.kind == Kind::File {
+                self.copy_in(&region, region.addresses.clone());
+                continue;
+            }
+            let mut at = region.addresses.start;
+            while at < region.addresses.end {
+                let (count, next) =
+                    pagemap.scan(&(at..region.addresses.end), Looking::Present, &mut found)?;
+                for piece in found.iter().take(count) {
+                    self.copy_in(&region, piece.addresses());
+                }
+                at = next;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_in(&mut self, region: &Region, addresses: Range<usize>) {
+        for at in addresses.step_by(PAGE) {
+            let number = Self::number(region, at);
+            if self.pages.get(number).is_some_and(|page| page.idle) {
+                continue;
+            }
+            self.copy_page(at, number);
+            self.held += 1;
+        }
+    }
+
+    /// Has the allocator's chunks come from the file. What is idle there becomes zero, which is as good as anything.
+    fn map_chunks(&self, file: &impl std::os::fd::AsFd, stack: Option<&Range<usize>>) -> io::Result<()> {
+        for region in &self.regions {
+            let is_stack = stack.is_some_and(|stack| region.addresses.contains(&stack.start));
+            if is_stack || !is_chunks(region) {
+                continue;
+            }
+            // SAFETY: replaces memory by the same bytes at the same place; nobody runs meanwhile.
+            unsafe {
+                mmap(
+                    std::ptr::with_exposed_provenance_mut(region.addresses.start),
+                    region.addresses.len(),
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    MapFlags::PRIVATE | MapFlags::FIXED,
+                    file,
+                    (region.first_page * PAGE) as u64,
+                )
+            }?;
+        }
+        Ok(())
+    }
+}
+
+/// Memory like that of the allocator.
+fn is_chunks(region: &Region) -> bool {
+    region.kind == Kind::Anonymous && !region.executable && region.addresses.len() >= MAPPED_MIN
+}
+
+fn map(file: &impl std::os::fd::AsFd, len: usize, how: MapFlags) -> io::Result<*mut c_void> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+    let start = unsafe {
+        mmap(
+            std::ptr::null_mut(),
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            how,
+            file,
+            0,
+        )
+    }?;
+    Ok(start)
+}
+
+/// The program break.
+pub(super) fn heap_end() -> usize {
+    // SAFETY: sbrk(0) changes nothing.
+    unsafe { libc::sbrk(0) }.expose_provenance()
+}

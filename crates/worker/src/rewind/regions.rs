@@ -1,0 +1,286 @@
+//! Which memory belongs to the image: every private writable mapping of the process, except for what the host keeps.
+//!
+//! Runs in: zygote.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::ops::Range;
+
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 4096;
+
+type Addresses = Range<usize>;
+
+/// A mapping of the image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    /// Where it is; whole pages.
+    pub(crate) addresses: Range<usize>,
+    /// Number of its first page, counted over all regions.
+    pub(crate) first_page: usize,
+    /// What it holds.
+    pub(crate) kind: Kind,
+    /// Code may be run there (PCRE's JIT).
+    pub(crate) executable: bool,
+    /// As in `/proc/self/maps`, for messages.
+    pub(crate) name: String,
+}
+
+/// What a region holds, as far as it makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Data of a library, or another mapped file; untouched pages have the file's content.
+    File,
+    /// The C library's heap, which grows with `brk`.
+    Heap,
+    /// Anonymous memory: the allocator's chunks, stacks, what libraries map.
+    Anonymous,
+}
+
+impl Region {
+    /// How many pages it has.
+    pub(crate) fn pages(&self) -> usize {
+        self.addresses.len() / PAGE
+    }
+}
+
+/// Writable memory of the loaded libraries and of the executable.
+#[derive(Debug, Default)]
+struct Loaded {
+    executable: Addresses,
+    libraries: Vec<Addresses>,
+    seen: usize,
+}
+
+fn each_library(found: &mut Loaded) {
+    // SAFETY: `visit` is given the pointer to `found`, which lives until the call returns, and does not unwind.
+    unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::from_mut(found).cast()) };
+}
+
+/// # Safety
+/// Called by `dl_iterate_phdr` with what [`each_library`] passed.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
+    // SAFETY: as the caller promises.
+    let found = unsafe { &mut *found.cast::<Loaded>() };
+    // SAFETY: dl_iterate_phdr(3) hands over a valid structure.
+    let info = unsafe { &*info };
+    let headers: &[libc::Elf64_Phdr] = if info.dlpi_phnum == 0 {
+        &[]
+    } else {
+        // SAFETY: as many headers as it says.
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
+    };
+    let main = found.seen == 0;
+    found.seen += 1;
+    for header in headers {
+        if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W == 0 {
+            continue;
+        }
+        let base = address(info.dlpi_addr.wrapping_add(header.p_vaddr));
+        let range = base & !(PAGE - 1)..base.wrapping_add(address(header.p_memsz)).next_multiple_of(PAGE);
+        if main {
+            // The first one is the program itself (dl_iterate_phdr(3)).
+            found.executable = range;
+        } else {
+            found.libraries.push(range);
+        }
+    }
+    0
+}
+
+fn address(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// One line of `/proc/self/maps`.
+#[derive(Debug)]
+pub(crate) struct Mapping<'a> {
+    /// Where it is.
+    pub(crate) addresses: Range<usize>,
+    /// `rwxp`.
+    pub(crate) rights: &'a str,
+    /// A path, `[heap]`, or nothing.
+    pub(crate) name: &'a str,
+}
+
+/// Reads the lines of `/proc/self/maps`.
+pub(crate) fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
+    text.lines().filter_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let addresses = usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?;
+        let rights = rest.get(..4)?;
+        let name = rest.splitn(5, ' ').nth(4).unwrap_or("").trim_start();
+        Some(Mapping {
+            addresses,
+            rights,
+            name,
+        })
+    })
+}
+
+/// The regions of this process, in the order of their addresses. `kept` is memory that is not part of the image.
+pub(crate) fn find(kept: &[Range<usize>]) -> io::Result<Vec<Region>> {
+    let mut loaded = Loaded::default();
+    each_library(&mut loaded);
+    let mut kept: Vec<Addresses> = kept.to_vec();
+    kept.push(loaded.executable.clone());
+    kept.extend(droppable(&std::fs::read_to_string("/proc/self/smaps")?));
+    let text = std::fs::read_to_string("/proc/self/maps")?;
+    let mut regions = Vec::new();
+    let mut first_page = 0;
+    for mapping in mappings(&text) {
+        if !mapping.rights.contains('w') || !mapping.rights.ends_with('p') || is_kernels(mapping.name) {
+            continue;
+        }
+        for piece in cut(mapping.addresses.clone(), &kept) {
+            for (addresses, is_library) in divide(piece, &loaded.libraries) {
+                let kind = match mapping.name {
+                    _ if is_library || mapping.name.starts_with('/') => Kind::File,
+                    "[heap]" => Kind::Heap,
+                    _ => Kind::Anonymous,
+                };
+                let region = Region {
+                    addresses,
+                    first_page,
+                    kind,
+                    executable: mapping.rights.contains('x'),
+                    name: mapping.name.to_owned(),
+                };
+                first_page += region.pages();
+                regions.push(region);
+            }
+        }
+    }
+    Ok(regions)
+}
+
+/// Memory that the kernel may drop at any time (`MAP_DROPPABLE`): newer C libraries keep the state of getrandom() there, which
+/// must not be put back.
+fn droppable(smaps: &str) -> Vec<Addresses> {
+    let mut current = None;
+    let mut found = Vec::new();
+    for line in smaps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            found.extend(
+                current
+                    .take()
+                    .filter(|_| flags.split(' ').any(|flag| flag == "dp")),
+            );
+        } else if let Some(mapping) = mappings(line).next() {
+            current = Some(mapping.addresses);
+        }
+    }
+    found
+}
+
+/// The host's stack, and what the kernel maps for itself.
+fn is_kernels(name: &str) -> bool {
+    matches!(name, "[stack]" | "[vvar]" | "[vdso]" | "[vsyscall]") || name.starts_with("[vvar")
+}
+
+/// What is left of `whole` without the `holes`.
+fn cut(whole: Addresses, holes: &[Addresses]) -> Vec<Addresses> {
+    let mut pieces = vec![whole];
+    for hole in holes {
+        pieces = pieces
+            .into_iter()
+            .flat_map(|piece| {
+                let before = piece.start..piece.end.min(hole.start);
+                let after = piece.start.max(hole.end)..piece.end;
+                if hole.start >= piece.end || hole.end <= piece.start {
+                    vec![piece]
+                } else {
+                    vec![before, after]
+                }
+            })
+            .filter(|piece| piece.start < piece.end)
+            .collect();
+    }
+    pieces
+}
+
+/// Cuts `whole` where libraries begin and end; the kernel may show a library's zeroed data and what follows it as one.
+fn divide(whole: Addresses, libraries: &[Addresses]) -> Vec<(Addresses, bool)> {
+    let mut borders: Vec<usize> = libraries
+        .iter()
+        .flat_map(|library| [library.start, library.end])
+        .filter(|border| whole.contains(border))
+        .chain([whole.start, whole.end])
+        .collect();
+    borders.sort_unstable();
+    borders.dedup();
+    borders
+        .windows(2)
+        .filter_map(|pair| {
+            let &[start, end] = pair else { return None };
+            let is_library = libraries
+                .iter()
+                .any(|library| library.start <= start && end <= library.end);
+            Some((start..end, is_library))
+        })
+        .collect()
+}
+
+/// The region that `address` is in.
+pub(crate) fn at(regions: &[Region], address: usize) -> Option<&Region> {
+    let index = regions.partition_point(|region| region.addresses.end <= address);
+    regions
+        .get(index)
+        .filter(|region| region.addresses.contains(&address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_maps_is_understood_with_and_without_a_name() {
+        let text = "55d0-55e0 rw-p 00001000 fe:00 123 /usr/lib/a b.so\n7f00-7f10 rw-p 00000000 00:00 0 \n";
+        let found: Vec<_> = mappings(text).map(|m| (m.addresses, m.name.to_owned())).collect();
+        assert_eq!(
+            found,
+            [
+                (0x55d0..0x55e0, "/usr/lib/a b.so".to_owned()),
+                (0x7f00..0x7f10, String::new())
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_host_keeps_is_cut_out_of_a_mapping() {
+        assert_eq!(cut(10..50, &[20..30]), [10..20, 30..50]);
+        assert_eq!(cut(10..50, &[0..20, 45..60]), [20..45]);
+        assert_eq!(cut(10..50, &[0..60]), Vec::<Addresses>::new());
+        assert_eq!(cut(10..50, &[60..70]), [10..50]);
+    }
+
+    #[test]
+    fn a_mapping_is_divided_where_a_library_ends() {
+        assert_eq!(divide(10..50, &[0..20]), [(10..20, true), (20..50, false)]);
+        assert_eq!(divide(10..50, &[10..50]), [(10..50, true)]);
+        assert_eq!(divide(10..50, &[]), [(10..50, false)]);
+    }
+
+    #[test]
+    fn droppable_memory_is_told_by_its_flag() {
+        let smaps = "10-20 rw-p 0 00:00 0 \nSize: 4 kB\nVmFlags: rd wr mr dp \n20-30 rw-p 0 00:00 0 \nVmFlags: rd wr \n";
+        assert_eq!(droppable(smaps), [0x10..0x20]);
+    }
+
+    #[test]
+    fn an_address_is_found_in_its_region() {
+        let region = |addresses: Range<usize>| Region {
+            addresses,
+            first_page: 0,
+            kind: Kind::Heap,
+            executable: false,
+            name: String::new(),
+        };
+        let regions = [region(10..20), region(30..40)];
+        assert_eq!(at(&regions, 19).map(|r| r.addresses.start), Some(10));
+        assert_eq!(at(&regions, 30).map(|r| r.addresses.start), Some(30));
+        assert_eq!(at(&regions, 20), None);
+        assert_eq!(at(&regions, 40), None);
+    }
+}
