@@ -117,7 +117,7 @@ impl Pool {
     pub fn leaks_looked_for(&self) -> u32 {
         match (self.mode, self.isolation) {
             (Mode::Resident, Isolation::None) => self.leak_check,
-            (Mode::Classic, _) => 0,
+            (Mode::Classic, _) | (_, Isolation::Request) => 0,
         }
     }
 }
