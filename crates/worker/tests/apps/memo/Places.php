@@ -96,7 +96,6 @@ final class Places
             'defaults of parameters' => with_default(),
             'class constant' => Late::TENANT,
             'enum constant' => Suit::TRUMP->name,
-            'defined' => is_tenant(),
         ];
     }
 
@@ -146,6 +145,8 @@ final class Places
             'alias by host' => (new \ReflectionClass(Chosen::class))->getName() . ' ' . self::isLate(),
             'function by host' => with_call(),
             'constant by host' => fallback(),
+            // Last: each host has defined as many constants as any other by now.
+            'defined' => is_tenant(),
         ];
     }
 

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Memo;
 
+const PREFIX = 'namespaced of b';
+
 class Theme
 {
     public const NAME = 'theme of b';
