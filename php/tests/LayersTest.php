@@ -14,6 +14,7 @@ final class LayersTest extends TestCase
     private const LAYERS = [
         'Native' => ['Hearth\\Native'],
         'Http' => ['Hearth\\Http', 'Hearth\\Native', 'Psr\\Http', 'Nyholm\\Psr7'],
+        'Bridge/Laravel' => ['Hearth\\Bridge\\Laravel', 'Hearth\\Native', 'Illuminate'],
         'Bridge/Symfony' => [
             'Hearth\\Bridge\\Symfony', 'Hearth\\Http', 'Hearth\\Native', 'Symfony', 'Psr\\Container', 'Twig',
         ],
