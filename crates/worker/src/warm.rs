@@ -23,7 +23,7 @@ const ROUNDS: u32 = 3;
 /// With a JIT: code is compiled once it has run 127 times (`opcache.jit_hot_func`), and what it leads to after that.
 const JIT_ROUNDS: u32 = 300;
 /// Time that rounds beyond [`ROUNDS`] may take in all.
-const JIT_TIME: Duration = Duration::from_secs(2);
+const JIT_TIME: Duration = Duration::from_secs(1);
 /// Bytes of a response that are kept, to be shown if it is an error that nothing was logged of.
 const BODY_MAX: usize = 1024;
 
