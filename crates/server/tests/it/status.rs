@@ -96,6 +96,33 @@ fn status_names_what_a_worker_runs_and_what_waits() {
 }
 
 #[test]
+fn status_says_how_requests_are_undone_and_why() {
+    let pool = |settings: &[&str]| {
+        let server = Server::start(&App::of_tests(), settings);
+        let pool = server.status()["pools"][0].take();
+        (pool, server.ask(&["status"]))
+    };
+    let (isolated, table) = pool(&RESIDENT);
+    let isolation = &isolated["generations"][0]["isolation"];
+    let method = isolation["method"].as_str().unwrap();
+    assert!(["rewind", "fork"].contains(&method), "{isolated:#}");
+    assert!(!isolation["reason"].as_str().unwrap().is_empty());
+    assert_eq!(isolated["isolation"], "request");
+    assert!(
+        table.contains(&format!("isolation request by {method}: ")),
+        "{table}"
+    );
+    let (kept, _) = pool(&[&RESIDENT[..], &["pool.web.isolation=\"none\""]].concat());
+    assert_eq!(kept["isolation"], "none");
+    assert_eq!(kept["generations"][0]["isolation"], json!(null));
+    let (classic, _) = pool(&["pool.web.mode=\"classic\""]);
+    assert_eq!(
+        (&classic["isolation"], &classic["warmup"]),
+        (&json!(null), &json!(null))
+    );
+}
+
+#[test]
 fn requests_of_dead_workers_stay_in_the_totals() {
     let server = Server::start(
         &App::of_tests(),
