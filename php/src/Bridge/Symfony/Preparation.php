@@ -18,6 +18,7 @@ use Symfony\Component\Routing\Router;
  */
 final class Preparation
 {
+    private const KERNEL = 'Symfony\\Component\\HttpKernel\\';
     private const SERVICES = ['request_stack', 'event_dispatcher', 'http_kernel', 'router'];
 
     public static function of(KernelInterface $kernel): void
@@ -41,23 +42,24 @@ final class Preparation
 
     /**
      * A listener is a service that is built when its event comes first. Its closure says which one since Symfony 6.1;
-     * those of an older one are left alone.
+     * those of an older one are left alone. So are those of bundles: Twig's, for instance, would bring the
+     * application's own extensions with it.
      */
     private static function buildListeners(EventDispatcher $dispatcher): void
     {
         $listeners = \Closure::bind(fn (): array => $this->listeners, $dispatcher, EventDispatcher::class)();
         array_walk_recursive($listeners, static function (mixed $listener): void {
-            if ($listener instanceof \Closure && self::isOfFramework($listener)) {
+            if ($listener instanceof \Closure && self::isOfKernel($listener)) {
                 self::attempt($listener);
             }
         });
     }
 
-    private static function isOfFramework(\Closure $listener): bool
+    private static function isOfKernel(\Closure $listener): bool
     {
         foreach ((new \ReflectionFunction($listener))->getAttributes(\Closure::class) as $attribute) {
             $arguments = $attribute->getArguments();
-            if (str_starts_with($arguments['class'] ?? $arguments['name'] ?? '', 'Symfony\\')) {
+            if (str_starts_with($arguments['class'] ?? $arguments['name'] ?? '', self::KERNEL)) {
                 return true;
             }
         }
