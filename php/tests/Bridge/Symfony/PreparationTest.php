@@ -10,6 +10,7 @@ use Hearth\Bridge\Symfony\CompiledClasses;
 use Hearth\Bridge\Symfony\Preparation;
 use PHPUnit\Framework\TestCase;
 use Symfony\Component\HttpFoundation\Request;
+use Symfony\Component\HttpKernel\KernelInterface;
 
 final class PreparationTest extends TestCase
 {
@@ -69,11 +70,11 @@ final class PreparationTest extends TestCase
 
     public function testADebugKernelLoadsNothingAhead(): void
     {
-        $kernel = new Kernel('test', true);
-        $kernel->boot();
+        $kernel = $this->createStub(KernelInterface::class);
+        $kernel->method('isDebug')->willReturn(true);
+        $kernel->method('getContainer')->willReturn($this->kernel()->getContainer());
 
         self::assertNull(CompiledClasses::register($kernel));
-        restore_exception_handler();
     }
 
     private function kernel(): Kernel
