@@ -34,18 +34,25 @@ const INI: &str = "display_errors = 0\nhtml_errors = 0\nlog_errors = 1\nerror_re
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Classic,
+    /// Resident, with isolation "request".
+    Isolated,
     /// Resident, with isolation "none".
     NoIsolation,
 }
 
 impl Mode {
-    const ALL: &'static [Self] = &[Self::Classic, Self::NoIsolation];
+    const ALL: &'static [Self] = &[Self::Classic, Self::Isolated, Self::NoIsolation];
 
     fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Classic => &[
                 "pool.web.mode=\"classic\"",
                 "pool.web.script=\"public/index.php\"",
+            ],
+            Self::Isolated => &[
+                "pool.web.mode=\"resident\"",
+                "pool.web.script=\"worker.php\"",
+                "pool.web.isolation=\"request\"",
             ],
             Self::NoIsolation => &[
                 "pool.web.mode=\"resident\"",

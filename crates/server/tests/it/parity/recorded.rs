@@ -77,3 +77,11 @@ pub(super) fn write(group: &str, answers: &[(String, String)]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
+
+#[test]
+fn the_suite_is_as_large_as_the_documentation_says() {
+    let folder = file(BASE, "");
+    let files = fs::read_dir(folder.parent().unwrap()).unwrap().flatten();
+    let count: usize = files.map(|entry| parse(&entry.path()).len()).sum();
+    assert!(count > 650, "{count} cases");
+}
