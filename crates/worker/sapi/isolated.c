@@ -169,8 +169,9 @@ static void each_step(void)
 	if (ZEND_OBSERVER_ENABLED) {
 		zend_observer_fcall_end_all();
 	}
+	/* A memory limit hit before or in a step must not silence what follows. */
+	compat_clear_delayed_oom();
 	php_call_shutdown_functions();
-	/* A memory limit hit before or in a shutdown function must not silence what follows. */
 	compat_clear_delayed_oom();
 	call_destructors();
 	compat_clear_delayed_oom();
