@@ -36,12 +36,14 @@ enum Mode {
     Classic,
     /// Resident, with isolation "request".
     Isolated,
+    /// The same, by a fork for each request.
+    Forked,
     /// Resident, with isolation "none".
     NoIsolation,
 }
 
 impl Mode {
-    const ALL: &'static [Self] = &[Self::Classic, Self::Isolated, Self::NoIsolation];
+    const ALL: &'static [Self] = &[Self::Classic, Self::Isolated, Self::Forked, Self::NoIsolation];
 
     fn settings(self) -> &'static [&'static str] {
         match self {
@@ -53,6 +55,12 @@ impl Mode {
                 "pool.web.mode=\"resident\"",
                 "pool.web.script=\"worker.php\"",
                 "pool.web.isolation=\"request\"",
+            ],
+            Self::Forked => &[
+                "pool.web.mode=\"resident\"",
+                "pool.web.script=\"worker.php\"",
+                "pool.web.isolation=\"request\"",
+                "pool.web.isolation_method=\"fork\"",
             ],
             Self::NoIsolation => &[
                 "pool.web.mode=\"resident\"",
