@@ -57,7 +57,7 @@ enum Command {
     ///
     /// SIGTERM or Ctrl-C: running requests finish, for at most stop_timeout. A second one ends them at once.
     #[command(after_help = EXIT_CODES, after_long_help = format!("{FILES}\n\n{EXIT_CODES}"))]
-    Serve(Settings),
+    Serve(Serving),
     /// Check settings and PHP without serving
     ///
     /// Prints the resolved settings with the reasons for them, starts hearth-worker once to see that it runs, and prints
@@ -93,6 +93,29 @@ struct Target {
     /// Print JSON, for machines; docs/status.md lists the fields
     #[arg(long)]
     json: bool,
+}
+
+/// Flags of `serve`.
+#[derive(Args, Debug)]
+struct Serving {
+    #[command(flatten)]
+    settings: Settings,
+    /// Compare all memory with the image after each request; for tests
+    ///
+    /// The same as --set pool.web.paranoid=true: with isolation "request", a worker whose memory is not what it was before the
+    /// request is replaced, and the log says what differs. Takes milliseconds a request.
+    #[arg(long)]
+    paranoid: bool,
+}
+
+impl From<Serving> for Sources {
+    fn from(flags: Serving) -> Self {
+        let mut sources = Self::from(flags.settings);
+        if flags.paranoid {
+            sources.set.push("pool.web.paranoid=true".to_owned());
+        }
+        sources
+    }
 }
 
 /// Flags that say where settings come from.
@@ -208,6 +231,15 @@ mod tests {
         assert_eq!(sources.listen.as_deref(), Some("127.0.0.1:0"));
         assert_eq!(sources.set, ["a=1", "b=2"]);
         assert_eq!(sources.file, None);
+    }
+
+    #[test]
+    fn paranoid_is_short_for_a_setting() {
+        let cli = Cli::parse_from(["hearth", "serve", "--paranoid", "--set", "a=1"]);
+        let Command::Serve(flags) = cli.command else {
+            panic!("serve was asked for")
+        };
+        assert_eq!(Sources::from(flags).set, ["a=1", "pool.web.paranoid=true"]);
     }
 
     #[test]
