@@ -20,6 +20,7 @@ mod detect;
 mod endings;
 mod extensions;
 mod frameworks;
+mod isolation;
 mod leaks;
 mod leaky;
 mod legacy;

@@ -1,5 +1,6 @@
 //! A running `hearth serve`, on a port of its own.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub(crate) struct App {
     dir: PathBuf,
     /// Variables for the environment of the server, and so of PHP.
     environment: Vec<(String, String)>,
+    /// A program that runs the server, with its arguments.
+    runner: Vec<OsString>,
 }
 
 impl App {
@@ -45,6 +48,7 @@ impl App {
         Self {
             dir: dir.to_owned(),
             environment: Vec::new(),
+            runner: Vec::new(),
         }
     }
 
@@ -52,6 +56,24 @@ impl App {
     pub(crate) fn with_env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// The same, its server run by another program: the first of `runner`, which gets the rest before the server's command.
+    pub(crate) fn run_by(mut self, runner: &[&OsStr]) -> Self {
+        self.runner = runner.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// The command to be run, as far as it is the same for all servers.
+    fn command(&self, hearth: &Path) -> Command {
+        let mut words = self
+            .runner
+            .iter()
+            .map(OsString::as_os_str)
+            .chain([hearth.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words);
+        command
     }
 }
 
@@ -135,7 +157,7 @@ impl Server {
             worker.exists(),
             "build it first: cargo build --bin hearth-worker (`make it` does)"
         );
-        let mut command = Command::new(hearth);
+        let mut command = app.command(hearth);
         command.args(["serve", "--listen", "127.0.0.1:0", "--set", "log.format=\"json\""]);
         // Many servers of one folder run at a time here.
         let socket = format!("admin_socket={}", dir.join("admin.sock").display());

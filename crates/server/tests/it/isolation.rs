@@ -1,0 +1,287 @@
+//! Isolation "request": each request starts from the booted application, in each way of doing it, and no ending costs a worker.
+//!
+//! `nasty` looks for traces in every corner, `parity` compares with php-fpm; here are the choice of the way, and what must never
+//! cost a worker.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::{App, Server};
+
+const WORKERS: u64 = 2;
+
+fn dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/isolation")
+}
+
+/// `isolation/worker.php` and settings besides.
+fn start(settings: &[&str]) -> Server {
+    start_app(&App::at(&dir()), settings)
+}
+
+fn start_app(app: &App, settings: &[&str]) -> Server {
+    let resident = ["pool.web.mode=resident", "pool.web.script=worker.php"];
+    let all: Vec<&str> = resident.iter().chain(settings).copied().collect();
+    Server::start(app, &all)
+}
+
+/// Fails unless all workers are those that were forked at the start.
+fn assert_same_workers(server: &Server, workers: u64) {
+    let totals = server.status()["pools"][0]["totals"].take();
+    assert_eq!(
+        (&totals["forked"], &totals["died"]),
+        (&json!(workers), &json!(0)),
+        "{totals}"
+    );
+}
+
+/// How requests are undone here: by the log and by `hearth status`, which agree.
+fn method(server: &Server) -> (String, String) {
+    let ready = server.log.wait("zygote ready", |_| true);
+    let status = server.status();
+    let told = &status["pools"][0]["generations"][0]["isolation"];
+    assert_eq!(told["method"], ready["isolation"]);
+    assert_eq!(told["reason"], ready["reason"]);
+    let text = |field: &str| told[field].as_str().unwrap().to_owned();
+    (text("method"), text("reason"))
+}
+
+/// Whether this kernel can watch memory asynchronously.
+fn kernel_can_rewind() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(7))
+}
+
+#[test]
+fn the_default_is_to_rewind_where_the_kernel_can() {
+    let server = start(&[]);
+    let (method, reason) = method(&server);
+    assert_eq!(server.status()["pools"][0]["isolation"], "request");
+    if kernel_can_rewind() {
+        assert_eq!(method, "rewind", "{reason}");
+        assert!(reason.contains("MiB"), "{reason}");
+    } else {
+        assert_eq!(method, "fork");
+        assert!(reason.starts_with("no rewind: "), "{reason}");
+    }
+}
+
+#[test]
+fn the_way_can_be_chosen() {
+    let server = start(&["pool.web.isolation_method=fork"]);
+    assert_eq!(method(&server), ("fork".to_owned(), "as configured".to_owned()));
+    let server = start(&["pool.web.isolation=none"]);
+    let ready = server.log.wait("zygote ready", |_| true);
+    assert_eq!(ready["isolation"], Value::Null);
+    assert_eq!(
+        server.status()["pools"][0]["generations"][0]["isolation"],
+        json!(null)
+    );
+}
+
+/// Once for each way of undoing a request.
+fn in_each_way(settings: &[&str], test: impl Fn(&Server)) {
+    for way in ["pool.web.isolation_method=auto", "pool.web.isolation_method=fork"] {
+        let all: Vec<&str> = settings.iter().copied().chain([way]).collect();
+        test(&start(&all));
+    }
+}
+
+#[test]
+fn statics_globals_and_objects_of_the_boot_are_as_booted() {
+    in_each_way(&["pool.web.workers=1"], |server| {
+        for _ in 0..50 {
+            assert_eq!(server.get("/count").text(), "1 1 1 1");
+        }
+    });
+    let server = start(&["pool.web.workers=1", "pool.web.isolation=none"]);
+    for round in 1..=3 {
+        assert_eq!(
+            server.get("/count").text(),
+            format!("{round} {round} {round} {round}")
+        );
+    }
+}
+
+#[test]
+fn what_a_request_leaves_in_its_process_is_unseen_by_the_next() {
+    in_each_way(&["pool.web.workers=1", "pool.web.warmup=none"], |server| {
+        let lock = server.file("lock").display().to_string();
+        let first = server.get(&format!("/look?lock={lock}"));
+        assert_eq!(first.status, 200);
+        for _ in 0..20 {
+            assert_eq!(server.get(&format!("/leave?lock={lock}")).text(), "left");
+            let next = server.get(&format!("/look?lock={lock}"));
+            assert_eq!(next.status, first.status);
+            assert_eq!(next.text(), first.text());
+        }
+        assert_same_workers(server, 1);
+    });
+    // What is compared does change where nothing is undone.
+    let server = start(&["pool.web.workers=1", "pool.web.isolation=none"]);
+    let lock = server.file("lock").display().to_string();
+    let first = server.get(&format!("/look?lock={lock}")).text();
+    server.get(&format!("/leave?lock={lock}"));
+    assert_ne!(server.get(&format!("/look?lock={lock}")).text(), first);
+}
+
+#[test]
+fn no_ending_of_a_request_costs_a_worker() {
+    in_each_way(&[&format!("pool.web.workers={WORKERS}")], |server| {
+        for (how, status, text) in [
+            ("exit", 200, "said before"),
+            ("throw", 500, "said before"),
+            ("fatal", 500, "said before"),
+            // PHP throws away what is buffered.
+            ("memory", 500, ""),
+        ] {
+            for _ in 0..200 {
+                let answer = server.get(&format!("/end?how={how}"));
+                assert_eq!((answer.status, answer.text().as_str()), (status, text), "{how}");
+            }
+        }
+        assert_eq!(server.get("/").text(), "hello");
+        assert_eq!(server.log.count("worker died"), 0);
+        assert_same_workers(server, WORKERS);
+    });
+}
+
+#[test]
+fn a_crash_is_that_of_the_worker_whoever_ran_the_request() {
+    in_each_way(&["pool.web.workers=1", "pool.web.ini.ffi.enable=1"], |server| {
+        for (target, why, incarnation) in [
+            ("/crash", "signal 11 (SIGSEGV)", 2),
+            ("/signal?number=6", "signal 6 (SIGABRT)", 3),
+            ("/signal?number=9", "signal 9 (SIGKILL)", 4),
+        ] {
+            assert_eq!(server.post(target, b"").status, 502, "{target}");
+            let died = server.log.wait("worker died", |event| event["why"] == why);
+            assert_eq!(died["worker"], 0);
+            server
+                .log
+                .wait("worker ready", |event| event["incarnation"] == incarnation);
+            assert_eq!(server.get("/count").text(), "1 1 1 1");
+        }
+    });
+}
+
+#[test]
+fn all_memory_is_as_it_was_after_requests_of_every_kind() {
+    let workers = format!("pool.web.workers={WORKERS}");
+    let server = start_app(&App::of_tests(), &[&workers, "pool.web.paranoid=true"]);
+    let body = vec![b'x'; 300_000];
+    for _ in 0..40 {
+        for target in [
+            "/", "/pid", "/exit", "/fatal", "/throw", "/memory", "/log", "/orphan",
+        ] {
+            server.get(target);
+        }
+        server.get("/head?status=404&header=X-A:b");
+        assert_eq!(server.post("/length", &body).text(), "300000");
+    }
+    assert_paranoid_found_nothing(&server);
+}
+
+#[test]
+fn all_memory_is_as_it_was_after_requests_to_symfony() {
+    let server = Server::start(
+        &App::bundled("symfony"),
+        &[&format!("pool.web.workers={WORKERS}"), "pool.web.paranoid=true"],
+    );
+    for _ in 0..30 {
+        for target in [
+            "/",
+            "/api/hello",
+            "/api/request?a=b",
+            "/login",
+            "/account",
+            "/upload",
+            "/download",
+            "/cached",
+            "/exit",
+            "/throw",
+            "/fatal",
+            "/nothing",
+        ] {
+            server.get(target);
+        }
+    }
+    assert_paranoid_found_nothing(&server);
+}
+
+/// Every request has been compared: each is undone before its worker takes the next, and the last before its worker stops.
+fn assert_paranoid_found_nothing(server: &Server) {
+    assert_eq!(server.get("/").status, 200);
+    assert_same_workers(server, WORKERS);
+    let log = server.log.text();
+    assert!(
+        !log.contains("not rewound") && !log.contains("fresh worker"),
+        "{log}"
+    );
+}
+
+/// The application, its server run under a filter that refuses `what`; see `isolation/deny.php`.
+fn denied(what: &str) -> App {
+    let script = dir().join("deny.php");
+    App::at(&dir()).run_by(&["php".as_ref(), script.as_os_str(), what.as_ref()])
+}
+
+#[test]
+fn where_userfaultfd_is_forbidden_requests_are_forked_and_the_log_says_why() {
+    let app = denied("call,device");
+    let server = start_app(&app, &["pool.web.workers=1"]);
+    let (method, reason) = method(&server);
+    assert_eq!(method, "fork");
+    if kernel_can_rewind() {
+        assert!(
+            reason.starts_with("no rewind: userfaultfd is not permitted here"),
+            "{reason}"
+        );
+    }
+    assert_eq!(server.get("/count").text(), "1 1 1 1");
+    assert_eq!(server.get("/count").text(), "1 1 1 1");
+    drop(server);
+    let settings = [
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.isolation_method=rewind",
+    ];
+    let failed = Server::fail(&app, &settings);
+    assert_eq!(failed.status.code(), Some(1));
+    failed
+        .log
+        .wait_for_line_with("isolation_method = \"rewind\" does not work here");
+}
+
+#[test]
+fn the_device_is_enough_where_the_call_is_forbidden() {
+    let device = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/userfaultfd");
+    if !kernel_can_rewind() || device.is_err() {
+        return;
+    }
+    let server = start_app(&denied("call"), &["pool.web.workers=1"]);
+    let (method, reason) = method(&server);
+    assert_eq!(method, "rewind", "{reason}");
+    assert_eq!(server.get("/count").text(), "1 1 1 1");
+    assert_eq!(server.get("/count").text(), "1 1 1 1");
+}
+
+#[test]
+fn the_rule_for_containers_allows_what_a_worker_asks_for() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/seccomp-hearth.json");
+    let rule: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(rule["names"], json!(["userfaultfd"]));
+    assert_eq!(rule["action"], "SCMP_ACT_ALLOW");
+    // UFFD_USER_MODE_ONLY is set, whatever else is.
+    assert_eq!(
+        rule["args"],
+        json!([{ "index": 0, "value": 1, "valueTwo": 1, "op": "SCMP_CMP_MASKED_EQ" }])
+    );
+}

@@ -1,0 +1,60 @@
+<?php
+
+/*
+ * A resident application for the tests of isolation: /leave changes everything that a process and PHP keep, /look says what
+ * a request finds. What the other paths do is said beside them.
+ */
+
+declare(strict_types=1);
+
+require __DIR__ . '/leave.php';
+require __DIR__ . '/look.php';
+
+final class Kept
+{
+    public static int $count = 0;
+    public array $rows = [];
+}
+
+/** Counts in each place that a request may keep something in. */
+function count_up(Kept $booted): void
+{
+    static $calls = 0;
+
+    $GLOBALS['count'] = ($GLOBALS['count'] ?? 0) + 1;
+    $booted->rows[] = $_SERVER['REQUEST_URI'];
+    echo implode(' ', [++$calls, ++Kept::$count, $GLOBALS['count'], count($booted->rows)]);
+}
+
+/** Ends the request in the way that was asked for. */
+function end_with(string $how): void
+{
+    echo 'said before';
+    match ($how) {
+        'exit' => exit(3),
+        'throw' => throw new RuntimeException('thrown on purpose'),
+        // A compile-time error that cannot be caught.
+        'fatal' => eval('class Twice {} class Twice {}'),
+        'memory' => str_repeat('x', 1 << 40),
+    };
+}
+
+$booted = new Kept();
+$file = fopen(__FILE__, 'r');
+
+while (
+    hearth_handle_request(static function () use ($booted, $file): void {
+        match (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
+            '/count' => count_up($booted),
+            '/end' => end_with($_GET['how']),
+            '/leave' => leave($file, $_GET['lock']),
+            '/look' => print(json_encode(look($file, $_GET['lock']), JSON_PRETTY_PRINT | JSON_THROW_ON_ERROR)),
+            // Both end the process of the request.
+            '/signal' => posix_kill(getmypid(), (int) $_GET['number']),
+            '/crash' => FFI::cdef('size_t strlen(uintptr_t address);', 'libc.so.6')->strlen(16),
+            default => print('hello'),
+        };
+    })
+) {
+    // The next request.
+}
