@@ -151,6 +151,8 @@ void hearth_serve_isolated(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
 void hearth_seal(void);
 /* Gives the request random numbers of its own. */
 void hearth_reseed(void);
+/* The same for a new worker, which keeps what its requests leave unless there is an image. */
+void hearth_reseed_after_fork(void);
 
 /* interpose.c */
 void hearth_watch_request(void);

@@ -204,22 +204,45 @@ static void take_openssl_from_kernel(void)
 	}
 }
 
-void hearth_reseed(void)
+/* SQLite has a generator of its own, which it seeds when it is first used. What the boot has used is forgotten. */
+static void forget_seed_of_sqlite(void)
+{
+	void (*randomness)(int, void *) = (void (*)(int, void *)) dlsym(RTLD_DEFAULT, "sqlite3_randomness");
+
+	if (randomness) {
+		randomness(0, NULL);
+	}
+}
+
+static void reseed_libc(void)
 {
 	struct {
 		unsigned libc;
 		long     libc48;
 	} seed;
 
-	RANDOM_G(mt19937_seeded) = false;
-	RANDOM_G(combined_lcg_seeded) = false;
-	if (!hearth.isolated) {
-		return;
-	}
-	compat_new_heap_key();
 	if (random_bytes((unsigned char *) &seed, sizeof(seed))) {
 		srandom(seed.libc);
 		srand48(seed.libc48);
+	}
+}
+
+void hearth_reseed_after_fork(void)
+{
+	hearth_reseed();
+	if (!hearth.isolated) {
+		forget_seed_of_sqlite();
+		reseed_libc();
+	}
+}
+
+void hearth_reseed(void)
+{
+	RANDOM_G(mt19937_seeded) = false;
+	RANDOM_G(combined_lcg_seeded) = false;
+	if (hearth.isolated) {
+		compat_new_heap_key();
+		reseed_libc();
 	}
 }
 /* }}} */
@@ -249,6 +272,7 @@ void hearth_seal(void)
 	hearth_isolated_startup();
 	gc_collect_cycles();
 	take_openssl_from_kernel();
+	forget_seed_of_sqlite();
 	/* Newer C libraries map a state for it with the first call, outside of what is put back. */
 	(void) !getrandom(once, sizeof(once), 0);
 	mark_without_destructor();

@@ -444,7 +444,7 @@ sapi_end sapi_ended(void)
 void sapi_after_fork(void)
 {
 	compat_child_init();
-	hearth_reseed();
+	hearth_reseed_after_fork();
 }
 
 const char *sapi_php_version(void)
