@@ -15,6 +15,8 @@ pub(super) struct Descriptors {
     saved: Vec<Saved>,
     /// Files whose position a request may move without telling.
     seekable: Vec<(RawFd, u64)>,
+    /// First and last of the free numbers below `last_boot`: a request gets those first.
+    gaps: Vec<(RawFd, RawFd)>,
     /// The highest one of the boot that has a second name.
     last_boot: RawFd,
     /// The highest one that is open between two requests.
@@ -37,6 +39,7 @@ impl Descriptors {
         let mut all = Self {
             saved: Vec::with_capacity(open.len()),
             seekable: Vec::new(),
+            gaps: gaps(&open),
             last_boot,
             last: last_boot,
         };
@@ -75,11 +78,10 @@ impl Descriptors {
             let fd = unsafe { BorrowedFd::borrow_raw(*number) };
             rustix::fs::seek(fd, SeekFrom::Start(*position))?;
         }
-        // SAFETY: nobody in Rust owns a descriptor above the last one of the host.
-        if unsafe { libc::syscall(libc::SYS_close_range, self.last + 1, libc::c_uint::MAX, 0) } != 0 {
-            return Err(io::Error::last_os_error());
+        for &(first, last) in &self.gaps {
+            close_range(first, last)?;
         }
-        Ok(())
+        close_range(self.last + 1, RawFd::MAX)
     }
 
     /// What is open now but should not be, or the other way round; for the self-check.
@@ -90,7 +92,15 @@ impl Descriptors {
             .iter()
             .map(|saved| saved.number)
             .filter(|number| !open.contains(number));
-        let stray = open.iter().copied().filter(|number| *number > self.last);
+        let in_gap = |number| {
+            self.gaps
+                .iter()
+                .any(|&(first, last)| (first..=last).contains(&number))
+        };
+        let stray = open
+            .iter()
+            .copied()
+            .filter(|&number| number > self.last || in_gap(number));
         Ok(lost.chain(stray).collect())
     }
 }
@@ -152,6 +162,27 @@ pub(super) fn read_all(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(length)
+}
+
+/// The ranges that are free below the highest of these numbers.
+fn gaps(open: &[RawFd]) -> Vec<(RawFd, RawFd)> {
+    let mut sorted = open.to_vec();
+    sorted.sort_unstable();
+    let before = std::iter::once(-1).chain(sorted.iter().copied());
+    before
+        .zip(&sorted)
+        .filter(|(one, next)| one + 1 < **next)
+        .map(|(one, next)| (one + 1, next - 1))
+        .collect()
+}
+
+/// Closes what is open of `first..=last`.
+fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
+    // SAFETY: nobody in Rust owns a descriptor that was free when they were saved.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// The numbers of this process's open descriptors.
