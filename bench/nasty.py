@@ -11,8 +11,10 @@ import argparse
 import asyncio
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
+import chaos
 import nasty_client as clients
 import peers
 import processes
@@ -85,6 +87,7 @@ async def nasty(options: argparse.Namespace, folder: Path) -> bool:
     if zombies and options.mode == "request":
         wrong.append(f"{len(zombies)} processes were not waited for")
     wrong += [] if alive else [f"the server ended\n{server.log()}"]
+    wrong += [f"{count} times in the log: {what}" for what, count in logged(server.folder).most_common(20)]
     print("\n".join(f"WRONG: {one}" for one in wrong) or "no trace")
     # Classic workers have no image: what malloc keeps of a spike is theirs.
     flat = soak.verdict(history, roles, 0, 64.0 if options.mode == "classic" else options.allow)
@@ -157,6 +160,17 @@ async def load(server: peers.Server, options: argparse.Namespace, plan: clients.
     for task in running:
         task.result()
     return seen
+
+
+def logged(folder: Path) -> Counter[str]:
+    """What the server found worth a warning, without what identifies one."""
+    found: Counter[str] = Counter()
+    for event in chaos.read_log(folder):
+        if event.get("level") in ("WARN", "ERROR"):
+            kept = {key: value for key, value in event.items()
+                    if key not in ("timestamp", "pid", "worker", "incarnation", "request", "id", "target", "spans", "span")}
+            found[str(kept)] += 1
+    return found
 
 
 def show(seen: clients.Seen) -> list[str]:

@@ -193,7 +193,6 @@ return [
             $c->sigaddset(\FFI::addr($set), 1);
             $c->sigaddset(\FFI::addr($set), 12);
             echo $c->sigprocmask(0, \FFI::addr($set), null);
-            posix_kill(posix_getpid(), 12);
         }
     },
     'alarm' => static function (): void {

@@ -303,8 +303,8 @@ final class Probe
             $target = preg_replace(['/:\[\d+\]$/', '#^/proc/\d+/#'], ['', '/proc/self/'], $target);
             $info = (string) @file_get_contents("/proc/self/fdinfo/$number");
             $regular = str_starts_with($target, '/') && !str_starts_with($target, '/dev/');
-            $wanted = $regular ? '/^(pos|flags):\s+(\S+)/m' : '/^(flags):\s+(\S+)/m';
-            preg_match_all($wanted, $info, $found);
+            // Standard input is the same for all workers, as under php-fpm.
+            preg_match_all('/^(pos|flags):\s+(\S+)/m', $regular ? $info : '', $found);
             $this->line("descriptor.$number", $target . ' ' . implode(' ', $found[2]));
         }
     }

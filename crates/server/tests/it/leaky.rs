@@ -240,3 +240,11 @@ fn a_leaky_laravel_application_answers_classic_as_under_php_fpm() {
         ],
     );
 }
+
+#[test]
+fn a_leaky_laravel_application_that_is_rewound_answers_as_under_php_fpm() {
+    assert_as_under_fpm(
+        "a_leaky_laravel_application_that_is_rewound_answers_as_under_php_fpm",
+        &["pool.web.isolation=\"request\"", "pool.web.workers=4"],
+    );
+}

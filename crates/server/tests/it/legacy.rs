@@ -63,6 +63,38 @@ fn classic() -> Server {
     )
 }
 
+/// The answers of a resident pool, whoever was served before, are those of classic mode.
+fn assert_as_in_classic_mode(method: &str) {
+    let expected = answers(&classic(), |n| n);
+    let method = format!("pool.web.isolation_method={method:?}");
+    let server = Server::start(
+        &App::bundled("legacy"),
+        &["pool.web.isolation=\"request\"", &method],
+    );
+    for round in 0..5 {
+        // 143 and 25 have no factor in common with the number of requests.
+        let order = |n: usize| {
+            if round % 2 == 0 {
+                n * 143 + round
+            } else {
+                n * 25 + round
+            }
+        };
+        assert_eq!(answers(&server, order), expected, "round {round}");
+    }
+    assert_eq!(server.log.count("worker died"), 0);
+}
+
+#[test]
+fn an_old_application_gets_each_user_his_own_page_when_it_is_rewound() {
+    assert_as_in_classic_mode("auto");
+}
+
+#[test]
+fn an_old_application_gets_each_user_his_own_page_in_forks() {
+    assert_as_in_classic_mode("fork");
+}
+
 #[test]
 fn an_old_application_gets_each_user_his_own_page_in_classic_mode() {
     let server = classic();

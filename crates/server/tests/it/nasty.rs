@@ -218,6 +218,33 @@ fn a_classic_request_leaves_nothing_but_what_php_keeps() {
     assert_no_trace(&server, &plan);
 }
 
+/// `HEARTH_TEST_NASTY` for another number of cases than `requests`; half as many probes come on top.
+fn assert_no_trace_of_resident_requests(method: &str, requests: usize) {
+    let chosen = std::env::var("HEARTH_TEST_NASTY").ok();
+    let requests = chosen.map_or(requests, |count| {
+        count.parse().expect("HEARTH_TEST_NASTY is a number")
+    });
+    let mut expected = record();
+    if method == "fork" {
+        // An open file of the boot is the same for all children: what one sets on it (O_NONBLOCK), the next one has.
+        expected.remove("process/file of the boot moved");
+    }
+    let method = format!("pool.web.isolation_method={method:?}");
+    let server = resident(4, &["pool.web.isolation=\"request\"", &method]);
+    let plan = plan(&server, expected, "yes", requests);
+    assert_no_trace(&server, &plan);
+}
+
+#[test]
+fn a_resident_request_that_is_rewound_leaves_no_trace() {
+    assert_no_trace_of_resident_requests("auto", 15_000);
+}
+
+#[test]
+fn a_resident_request_in_a_fork_of_its_own_leaves_no_trace() {
+    assert_no_trace_of_resident_requests("fork", 500);
+}
+
 #[test]
 fn the_probe_sees_what_a_worker_keeps() {
     let server = resident(1, &["pool.web.isolation=\"none\""]);

@@ -172,7 +172,28 @@ fn classic_requests_never_draw_the_same() {
 #[test]
 fn resident_requests_that_keep_state_never_draw_the_same() {
     let [mode, script] = RESIDENT;
-    assert_nothing_repeats(&[mode, script, "pool.web.isolation=\"none\""], requests(), "");
+    assert_nothing_repeats(&[mode, script, "pool.web.isolation=\"none\""], requests(), "&c");
+}
+
+#[test]
+fn resident_requests_that_are_put_back_never_draw_the_same() {
+    let [mode, script] = RESIDENT;
+    assert_nothing_repeats(
+        &[mode, script, "pool.web.isolation=\"request\""],
+        requests(),
+        "&c",
+    );
+}
+
+#[test]
+fn resident_requests_in_forks_of_their_own_never_draw_the_same() {
+    let [mode, script] = RESIDENT;
+    let fork = "pool.web.isolation_method=\"fork\"";
+    assert_nothing_repeats(
+        &[mode, script, "pool.web.isolation=\"request\"", fork],
+        requests() / 4,
+        "&c",
+    );
 }
 
 #[test]
