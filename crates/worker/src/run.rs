@@ -212,7 +212,7 @@ fn ini_line(setting: &[u8]) -> Vec<u8> {
     };
     let plain = value
         .first()
-        .is_none_or(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'"' | b'\'' | b'='));
+        .is_none_or(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'"' | b'\''));
     let quote: &[u8] = if plain { b"" } else { b"\"" };
     [name, quote, value, quote, b"\n"].concat()
 }
