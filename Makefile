@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php bench soak chaos nasty legacy
+.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos nasty legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -22,7 +22,7 @@ demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
 	@printf 'kill -9 a worker (pgrep -f "hearth: worker") and look at the log. Ctrl-C stops.\n\n'
 	@exec $(TARGET)/release/hearth serve apps/symfony --listen 127.0.0.1:8080
 
-test: packages-test check unit ipc it phpt php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
+test: packages-test check unit ipc it phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
 
 test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
 	dev/modern $(TARGET)/modern make it phpt php
@@ -53,6 +53,16 @@ phpt: packages-build ## the SAPI, by PHP's own run-tests.php
 	$(CARGO) build --locked --bin hearth-worker
 	crates/worker/tests/phpt/run.sh $(TARGET)/debug/hearth-worker
 
+php-src-tests: packages-php-src ## PHP's own tests as requests, under php-cgi and Hearth: some 15 minutes; SAMPLE=20 for each 20th
+	$(CARGO) build --release --locked --bin hearth-worker
+	crates/worker/tests/php-src/run.sh $(TARGET)/release/hearth-worker $(TARGET)/php-src $(if $(SAMPLE),--sample $(SAMPLE))
+
+# In `make test`, too long in full.
+.PHONY: php-src-sample
+php-src-sample: packages-php-src
+	$(CARGO) build --locked --bin hearth-worker
+	crates/worker/tests/php-src/run.sh $(TARGET)/debug/hearth-worker $(TARGET)/php-src --sample 40
+
 php: packages-test ## the PHP package
 	phpunit -c php
 
@@ -74,12 +84,15 @@ legacy: build ## an application that was never written for it, resident: is each
 chaos: build ## kill 200 workers under load: does each answer belong to its request?
 	python3 bench/chaos.py $(BENCH_FLAGS)
 
-.PHONY: packages-build packages-test packages-check
+.PHONY: packages-build packages-test packages-php-src packages-check
 packages-build:
 	@dev/packages dev/build.packages
 
 packages-test:
 	@dev/packages dev/build.packages dev/test.packages apps/symfony/packages.txt
+
+packages-php-src:
+	@dev/packages dev/build.packages dev/php-src.packages
 
 packages-check:
 	@dev/packages dev/check.packages
