@@ -312,12 +312,13 @@ fn xdebug_writes_the_files_of_each_request() {
     .into_iter()
     .fold(site, |site, (name, value)| site.with_ini(name, value));
     site.in_each_mode(|server| {
+        let is_classic = is_classic(server);
         let (profiles, traces) = (count("profile."), count("trace."));
         for _ in 0..20 {
             assert_ok(server, "/xdebug/use");
         }
         // Where requests start from the image, Xdebug has begun its files at the boot, before the image.
-        if is_classic(server) {
+        if is_classic {
             assert_eq!((count("profile."), count("trace.")), (profiles + 20, traces + 20));
         }
         assert_nothing_left(server, "/xdebug/use");
