@@ -89,6 +89,8 @@ async def nasty(options: argparse.Namespace, folder: Path) -> bool:
     wrong += [] if alive else [f"the server ended\n{server.log()}"]
     wrong += [f"{count} times in the log: {what}" for what, count in logged(server.folder).most_common(20)]
     print("\n".join(f"WRONG: {one}" for one in wrong) or "no trace")
+    replaced = [line for line in server.log().splitlines() if "fresh worker" in line or "worker ended" in line or "ERROR" in line]
+    print("\n".join(replaced))
     # Classic workers have no image: what malloc keeps of a spike is theirs.
     flat = soak.verdict(history, roles, 0, 64.0 if options.mode == "classic" else options.allow)
     return not wrong and flat

@@ -30,7 +30,7 @@
 #define MAP_WORDS (CHUNK_PAGES / 64)
 /* Where the words of a heap may be: it is smaller than this, and in the first page of its first chunk. */
 #define HEAP_WORDS 96
-/* Number of small sizes (Zend/zend_alloc_sizes.h), of which the first are 8 and 16 bytes. */
+/* Number of small sizes (Zend/zend_alloc_sizes.h), of which the first are 8, 16 and 24 bytes; the first is not used from 8.4 on. */
 #define BINS 30
 /* How a chunk's first page describes itself: a run of one page. */
 #define FIRST_PAGE 0x40000001u
@@ -49,13 +49,13 @@ typedef struct chunk {
 static int find_free_lists(void **heap)
 {
 	int word;
-	void *small = emalloc(8);
-	void *larger = emalloc(16);
+	void *small = emalloc(16);
+	void *larger = emalloc(24);
 
 	efree(larger);
 	efree(small);
 	for (word = 0; word + BINS < HEAP_WORDS; word++) {
-		if (heap[word] == small && heap[word + 1] == larger) {
+		if (heap[word + 1] == small && heap[word + 2] == larger) {
 			return word;
 		}
 	}

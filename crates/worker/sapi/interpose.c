@@ -309,6 +309,35 @@ VISIBLE int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 	return sigprocmask(how, set, old) == 0 ? 0 : errno;
 }
 
+/*
+ * Flags belong to the open file, which may have another name among the descriptors of the boot. All commands take
+ * either no argument or one word.
+ */
+VISIBLE int fcntl(int fd, int command, ...)
+{
+	void *argument;
+	va_list list;
+
+	va_start(list, command);
+	argument = va_arg(list, void *);
+	va_end(list);
+	if (command == F_SETFL || (command == F_SETFD && fd <= touched.last_boot_fd)) {
+		note(SAPI_TOUCHED_FDS);
+	}
+	return (int) syscall(SYS_fcntl, fd, command, argument);
+}
+
+VISIBLE int fcntl64(int fd, int command, ...)
+{
+	void *argument;
+	va_list list;
+
+	va_start(list, command);
+	argument = va_arg(list, void *);
+	va_end(list);
+	return fcntl(fd, command, argument);
+}
+
 VISIBLE int close(int fd)
 {
 	if (fd <= touched.last_boot_fd) {

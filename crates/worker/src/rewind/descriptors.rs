@@ -34,6 +34,7 @@ struct Saved {
 impl Descriptors {
     /// Those that are open now.
     pub(super) fn save() -> io::Result<Self> {
+        fill_holes()?;
         let open = open_descriptors()?;
         let last_boot = open.iter().copied().max().unwrap_or(2);
         let mut all = Self {
@@ -118,6 +119,19 @@ impl Saved {
         }
         Ok(())
     }
+}
+
+/// Names every free number below the last one that is open, so that what a request opens lies above all that is kept.
+fn fill_holes() -> io::Result<()> {
+    let open = open_descriptors()?;
+    let last = open.iter().copied().max().unwrap_or(2);
+    for number in (0..last).filter(|number| !open.contains(number)) {
+        let filler = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        // The lowest free number is taken first.
+        debug_assert_eq!(filler.as_raw_fd(), number);
+        std::mem::forget(filler);
+    }
+    Ok(())
 }
 
 /// Gives this process a file position of its own where it shares one with its zygote; the position.

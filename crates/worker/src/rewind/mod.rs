@@ -100,6 +100,8 @@ pub(crate) struct Rewinder {
     faults: i64,
     descriptors: Descriptors,
     state: State,
+    /// Long idle pieces: what a greedy request has left there is given back to the system now and then.
+    idle: Vec<Range<usize>>,
     rewinds: u64,
 }
 
@@ -117,6 +119,7 @@ impl Rewinder {
             scanned: Vec::new(),
             found: vec![Found::default(); FOUND],
             faults: 0,
+            idle: Vec::new(),
             rewinds: 0,
             image,
             pagemap,
@@ -132,6 +135,7 @@ impl Rewinder {
         rewinder
             .protect()
             .map_err(|error| failed("protecting memory", error))?;
+        rewinder.idle = idle_pieces(&rewinder.image);
         rewinder.faults = faults();
         let memory: Vec<Memory> = rewinder
             .image
@@ -167,6 +171,12 @@ impl Rewinder {
         self.state.unmap(touched, look)?;
         self.state.restore(touched, look)?;
         self.descriptors.restore(touched.has(Touched::FDS) || look)?;
+        if look {
+            for piece in &self.idle {
+                process::give_back(piece)?;
+            }
+        }
+        process::bury_children();
         php.rewind();
         Ok(())
     }
@@ -264,6 +274,21 @@ fn used(image: &Image, region: &Region) -> Vec<Range<usize>> {
         }
     }
     pieces
+}
+
+/// Idle memory that comes in long pieces.
+fn idle_pieces(image: &Image) -> Vec<Range<usize>> {
+    let mut idle = Vec::new();
+    for region in &image.regions {
+        let mut at = region.addresses.start;
+        for piece in used(image, region) {
+            idle.push(at..piece.start);
+            at = piece.end;
+        }
+        idle.push(at..region.addresses.end);
+    }
+    idle.retain(|piece| piece.len() >= UNPROTECTED_MIN);
+    idle
 }
 
 /// Page faults of this thread so far. Every first write to a protected page is one, whoever makes it on the thread's behalf.

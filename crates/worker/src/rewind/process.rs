@@ -57,6 +57,25 @@ pub(super) fn check(touched: &Touched) -> Result<(), Stuck> {
     Ok(())
 }
 
+/// Gives memory back to the system that holds nothing.
+pub(super) fn give_back(piece: &Range<usize>) -> io::Result<()> {
+    // SAFETY: memory of the image that is marked idle: nobody reads it before writing it.
+    unsafe {
+        rustix::mm::madvise(
+            std::ptr::with_exposed_provenance_mut(piece.start),
+            piece.len(),
+            rustix::mm::Advice::LinuxDontNeed,
+        )
+    }?;
+    Ok(())
+}
+
+/// Buries children that the request has left and that are over.
+pub(super) fn bury_children() {
+    // The first call fails where there are none, which is nearly always.
+    while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+}
+
 /// Gives back what the C library's heap has grown by, and takes again what it has shrunk by.
 pub(super) fn set_heap_end(end: usize) -> io::Result<()> {
     if heap_end() == end {
