@@ -151,6 +151,20 @@ impl State {
         Ok(())
     }
 
+    /// A signal that the request has sent to itself and blocked must not reach the next one. Ignoring it drops it (sigaction(2)).
+    fn forget_pending(&self) -> io::Result<()> {
+        let pending = pending();
+        for (signal, action) in &self.handlers {
+            // SAFETY: reads the set.
+            if unsafe { libc::sigismember(&raw const pending, *signal) } == 1 {
+                // SAFETY: runs no code of ours.
+                unsafe { libc::signal(*signal, libc::SIG_IGN) };
+                set_handler(*signal, action)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Pages that are mapped.
     fn size_now(&self) -> io::Result<usize> {
         let mut buffer = [0; 128];
@@ -176,6 +190,9 @@ impl State {
             for (signal, action) in &self.handlers {
                 set_handler(*signal, action)?;
             }
+        }
+        if touched.has(Touched::MASK) {
+            self.forget_pending()?;
         }
         if all || touched.has(Touched::MASK) {
             set_mask(&self.mask)?;
@@ -231,6 +248,17 @@ fn mask() -> libc::sigset_t {
     unsafe { libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr()) };
     // SAFETY: sigemptyset() has initialised it.
     unsafe { mask.assume_init() }
+}
+
+/// Signals that wait because they are blocked.
+fn pending() -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: makes an empty set.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: fills the set and changes nothing.
+    unsafe { libc::sigpending(set.as_mut_ptr()) };
+    // SAFETY: sigemptyset() has initialised it.
+    unsafe { set.assume_init() }
 }
 
 fn set_mask(mask: &libc::sigset_t) -> io::Result<()> {
