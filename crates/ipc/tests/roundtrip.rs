@@ -12,7 +12,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ipc::body::{Position, stretches, waiting};
-use ipc::control::{self, Boot, Bytes, Fork, FromWorker, FromZygote, Mode, ToWorker, ToZygote, Warmup};
+use ipc::control::{
+    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Method, Mode, ToWorker, ToZygote, Warmup,
+};
 use ipc::head::{BodyKind, Known, RequestReader, RequestWriter, ResponseReader, set_body, write_response};
 use ipc::layout::{LANE_BYTES, Layout};
 use proptest::collection::vec;
@@ -295,6 +297,10 @@ fn messages_arrive_with_their_descriptors() {
             request_area: 65536,
         },
         mode: Mode::Resident,
+        isolation: Isolation::Request {
+            method: Method::Rewind,
+            paranoid: true,
+        },
         script: Some("/app/\"worker\".script".to_owned()),
         dir: "/app".to_owned(),
         root: "/app/public".to_owned(),

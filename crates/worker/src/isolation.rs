@@ -66,7 +66,7 @@ fn by_rewind(image: Image, php: &Php<Host>, paranoid: bool, why: &str) -> (Undo,
     let size = image.held * rewind::PAGE / (1 << 20);
     let mut reason = format!("{why}; image {size} MiB");
     if let Some(problem) = php.seal_problem() {
-        reason.push_str(&format!("; dearer than it need be: {problem}"));
+        reason = format!("{reason}; dearer than it need be: {problem}");
     }
     let undoing = Undoing {
         method: Method::Rewind,

@@ -576,15 +576,19 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn watch(&mut self, image: &'static [Memory], last_boot_fd: i32) {
         // SAFETY: the slice is static.
         unsafe { sapi_watch(image.as_ptr(), image.len()) };
+        // SAFETY: stops the watching, which PHP has not begun.
+        let touched = unsafe { sapi_take_touched() };
         // SAFETY: one variable of C, which is not otherwise borrowed.
-        let touched = unsafe { &mut *sapi_take_touched() };
+        let touched = unsafe { &mut *touched };
         touched.last_boot_fd = last_boot_fd;
     }
 
     /// What the last request touched.
     pub(crate) fn touched(&mut self) -> &Touched {
+        // SAFETY: PHP stands still.
+        let touched = unsafe { sapi_take_touched() };
         // SAFETY: one variable of C, which only requests write to: none runs while `self` is borrowed.
-        unsafe { &*sapi_take_touched() }
+        unsafe { &*touched }
     }
 
     /// Why the last call returned [`State::Ended`].

@@ -35,17 +35,13 @@ pub(crate) fn self_check<E: Exchange + 'static>(image: &Image, php: &mut Php<E>)
             let status = waitpid(Some(child), WaitOptions::empty())
                 .map_err(|error| failed(error.into()))?
                 .and_then(|(_, status)| status.exit_status());
-            match status {
-                Some(0) => Ok(()),
-                _ => {
-                    report.truncate(length);
-                    let report = String::from_utf8_lossy(&report).into_owned();
-                    Err(format!(
-                        "the self-check failed: {}",
-                        if report.is_empty() { "it crashed" } else { &report }
-                    ))
-                }
+            if status == Some(0) {
+                return Ok(());
             }
+            report.truncate(length);
+            let report = String::from_utf8_lossy(&report);
+            let report = if report.is_empty() { "it crashed" } else { &report };
+            Err(format!("the self-check failed: {report}"))
         }
     }
 }

@@ -104,9 +104,11 @@ impl Image {
                 let number = Self::number(region, address);
                 let idle = self.pages.get(number).is_none_or(|page| page.idle);
                 // What is mapped from the image is equal until it is written to, and then it is not the file's any more.
-                if !idle && !(mapped && is_file) && !self.is_equal(address, number) {
-                    self.copy_page(address, number);
+                let unwritten = mapped && is_file;
+                if idle || unwritten || self.is_equal(address, number) {
+                    return;
                 }
+                self.copy_page(address, number);
             })?;
         }
         Ok(())

@@ -155,7 +155,7 @@ impl Pagemap {
     }
 
     /// Calls `each` with every page in `range` that is in memory: its address, and whether it is still that of the file behind the
-    /// mapping (proc_pid_pagemap(5): bits 63 and 61).
+    /// mapping (`proc_pid_pagemap(5)`: bits 63 and 61).
     pub(super) fn each_present(
         &self,
         range: &Range<usize>,

@@ -9,7 +9,7 @@
 //! variables in the executable. How written pages are found is in [`kernel`]; most are written by every request, so they are
 //! copied without asking ([`hot`]).
 //!
-//! Not put back, as under php-fpm: what is shared with other processes (OPcache, APCu, files, the network).
+//! Not put back, as under php-fpm: what is shared with other processes (`OPcache`, `APCu`, files, the network).
 //!
 //! Runs in: zygote | worker. Called by: `zygote`, `serve`.
 
@@ -186,7 +186,7 @@ impl Rewinder {
         let mut report = verify::differences(&self.image, &self.pagemap)?;
         let descriptors = self.descriptors.differences()?;
         if !descriptors.is_empty() {
-            report.push_str(&format!("\n  descriptors {descriptors:?}"));
+            report = format!("{report}\n  descriptors {descriptors:?}");
         }
         Ok(report)
     }

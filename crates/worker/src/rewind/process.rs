@@ -25,7 +25,7 @@ pub(super) struct State {
     umask: Mode,
     handlers: Vec<(libc::c_int, libc::sigaction)>,
     mask: libc::sigset_t,
-    /// All mappings, and their size together as the kernel counts it (proc_pid_statm(5)).
+    /// All mappings, and their size together as the kernel counts it (`proc_pid_statm(5)`).
     mapped: Vec<Range<usize>>,
     size: usize,
     statm: OwnedFd,

@@ -155,7 +155,7 @@ pub(crate) fn find(kept: &[Range<usize>]) -> io::Result<Vec<Region>> {
     Ok(regions)
 }
 
-/// Memory that the kernel may drop at any time (`MAP_DROPPABLE`): newer C libraries keep the state of getrandom() there, which
+/// Memory that the kernel may drop at any time (`MAP_DROPPABLE`): newer C libraries keep the state of `getrandom()` there, which
 /// must not be put back.
 fn droppable(smaps: &str) -> Vec<Addresses> {
     let mut current = None;
@@ -231,6 +231,10 @@ pub(crate) fn at(regions: &[Region], address: usize) -> Option<&Region> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "lists of ranges, some of which are short"
+)]
 mod tests {
     use super::*;
 

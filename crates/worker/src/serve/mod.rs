@@ -227,7 +227,7 @@ fn work(mut php: Php<Host>, (mode, undo, sampler): (Mode, Undo, Sampler), mut ho
         host.end();
         let step = match step {
             Step::Next => way.undo(&mut php),
-            ended => ended,
+            ended @ Step::Ended(_) => ended,
         };
         if let Step::Ended(why) = step {
             host.say(Level::INFO, &format!("{why}; a fresh worker takes over"));
