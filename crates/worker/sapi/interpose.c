@@ -43,7 +43,6 @@ static struct {
 	void *(*dlopen)(const char *, int);
 	int   (*setrlimit)(__rlimit_resource_t, const struct rlimit *);
 	int   (*timer_create)(clockid_t, struct sigevent *, timer_t *);
-	int   (*fcntl)(int, int, ...);
 } next;
 
 static void *find(const char *name)
@@ -59,7 +58,6 @@ __attribute__((constructor)) static void find_next(void)
 	next.dlopen = find("dlopen");
 	next.setrlimit = find("setrlimit");
 	next.timer_create = find("timer_create");
-	next.fcntl = find("fcntl");
 }
 
 void sapi_watch(const sapi_range *ranges, size_t count)
@@ -361,24 +359,6 @@ VISIBLE int dup3(int from, int to, int flags)
 	}
 	return (int) syscall(SYS_dup3, from, to, flags);
 }
-
-/* O_NONBLOCK and its like belong to the open file: what a request sets on one of the boot would stay. */
-VISIBLE int fcntl(int fd, int command, ...)
-{
-	va_list arguments;
-	void   *argument;
-
-	va_start(arguments, command);
-	argument = va_arg(arguments, void *);
-	va_end(arguments);
-	if (command == F_SETFL && fd <= touched.last_boot_fd) {
-		note(SAPI_TOUCHED_FDS);
-	}
-	/* Libraries may ask before anything has been found. */
-	return next.fcntl ? next.fcntl(fd, command, argument) : (int) syscall(SYS_fcntl, fd, command, argument);
-}
-
-VISIBLE int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
 /* }}} */
 
 /* {{{ What a rewind cannot undo: the worker is replaced after the request */

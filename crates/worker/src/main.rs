@@ -12,6 +12,7 @@ mod process;
 mod rewind;
 mod run;
 mod serve;
+mod touched;
 mod warm;
 mod zygote;
 

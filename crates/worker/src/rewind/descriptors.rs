@@ -15,8 +15,6 @@ pub(super) struct Descriptors {
     saved: Vec<Saved>,
     /// Files whose position a request may move without telling.
     seekable: Vec<(RawFd, u64)>,
-    /// First and last of the free numbers below `last_boot`: a request gets those first.
-    gaps: Vec<(RawFd, RawFd)>,
     /// The highest one of the boot that has a second name.
     last_boot: RawFd,
     /// The highest one that is open between two requests.
@@ -40,7 +38,6 @@ impl Descriptors {
         let mut all = Self {
             saved: Vec::with_capacity(open.len()),
             seekable: Vec::new(),
-            gaps: gaps(&open),
             last_boot,
             last: last_boot,
         };
@@ -79,10 +76,7 @@ impl Descriptors {
             let fd = unsafe { BorrowedFd::borrow_raw(*number) };
             rustix::fs::seek(fd, SeekFrom::Start(*position))?;
         }
-        for &(first, last) in &self.gaps {
-            close_range(first, last)?;
-        }
-        close_range(self.last + 1, RawFd::MAX)
+        close_from(self.last + 1)
     }
 
     /// What is open now but should not be, or the other way round; for the self-check.
@@ -93,15 +87,7 @@ impl Descriptors {
             .iter()
             .map(|saved| saved.number)
             .filter(|number| !open.contains(number));
-        let in_gap = |number| {
-            self.gaps
-                .iter()
-                .any(|&(first, last)| (first..=last).contains(&number))
-        };
-        let stray = open
-            .iter()
-            .copied()
-            .filter(|&number| number > self.last || in_gap(number));
+        let stray = open.iter().copied().filter(|&number| number > self.last);
         Ok(lost.chain(stray).collect())
     }
 }
@@ -178,22 +164,10 @@ pub(super) fn read_all(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// The ranges that are free below the highest of these numbers.
-fn gaps(open: &[RawFd]) -> Vec<(RawFd, RawFd)> {
-    let mut sorted = open.to_vec();
-    sorted.sort_unstable();
-    let before = std::iter::once(-1).chain(sorted.iter().copied());
-    before
-        .zip(&sorted)
-        .filter(|(one, next)| one + 1 < **next)
-        .map(|(one, next)| (one + 1, next - 1))
-        .collect()
-}
-
-/// Closes what is open of `first..=last`.
-fn close_range(first: RawFd, last: RawFd) -> io::Result<()> {
+/// Closes what is open from `first` on.
+fn close_from(first: RawFd) -> io::Result<()> {
     // SAFETY: nobody in Rust owns a descriptor that was free when they were saved.
-    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+    if unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

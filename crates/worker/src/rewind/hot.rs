@@ -7,6 +7,7 @@
 
 use std::io;
 
+use super::clib::{kernels_part, thread_pointer};
 use super::image::{Image, Page};
 use super::kernel::Marker;
 use super::regions::{self, PAGE};
@@ -19,14 +20,6 @@ const COOL_EVERY: u32 = 64;
 /// own block (less than 0x900 bytes in glibc 2.36 to 2.43) behind it.
 const THREAD_BELOW: usize = 8192;
 const THREAD_ABOVE: usize = 0x900;
-/// Bytes of the area in which the kernel tells which CPU a thread runs on (rseq(2)), at least.
-const RSEQ_MIN: usize = 32;
-
-unsafe extern "C" {
-    /// From the thread pointer, see `sys/rseq.h` (glibc 2.35).
-    static __rseq_offset: isize;
-    static __rseq_size: u32;
-}
 
 /// The hot pages.
 #[derive(Debug, Default)]
@@ -113,16 +106,6 @@ impl Hot {
     }
 }
 
-/// Addresses that the kernel writes to whenever it pleases.
-pub(super) fn kernels_part() -> std::ops::Range<usize> {
-    // SAFETY: constants of the C library, set before main.
-    let offset = unsafe { __rseq_offset };
-    // SAFETY: as above.
-    let size = unsafe { __rseq_size };
-    let start = thread_pointer().wrapping_add_signed(offset);
-    start..start + RSEQ_MIN.max(usize::try_from(size).unwrap_or(RSEQ_MIN))
-}
-
 fn put_back_around(image: &Image, entry: Entry, kernels: &std::ops::Range<usize>) {
     let end = entry.address + PAGE;
     let before = entry.address..kernels.start.clamp(entry.address, end);
@@ -140,14 +123,4 @@ fn put_back_around(image: &Image, entry: Entry, kernels: &std::ops::Range<usize>
             );
         }
     }
-}
-
-/// Where the thread's own block begins (System V ABI for x86-64, thread-local storage: the block points to itself).
-fn thread_pointer() -> usize {
-    let pointer: usize;
-    // SAFETY: reads the first word of the thread's block.
-    unsafe {
-        std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly));
-    }
-    pointer
 }

@@ -14,6 +14,7 @@
 //! Runs in: zygote | worker. Called by: `zygote`, `serve`.
 
 mod check;
+mod clib;
 mod descriptors;
 mod hot;
 mod image;
@@ -34,7 +35,8 @@ use process::State;
 pub(crate) use regions::PAGE;
 use regions::Region;
 
-use crate::php::{Exchange, Memory, Php, Touched};
+use crate::php::{Exchange, Php};
+use crate::touched::{Memory, Touched};
 
 /// Entries of a scan. A request that wrote to more pieces of memory needs another one.
 const FOUND: usize = 64;

@@ -13,8 +13,8 @@ use rustix::fs::{Mode, OFlags};
 use super::Stuck;
 use super::image::heap_end;
 use super::regions::{PAGE, mappings};
-use crate::php::Touched;
 use crate::process;
+use crate::touched::Touched;
 
 /// Signals are numbered from 1 to here (signal(7)).
 const LAST_SIGNAL: libc::c_int = 64;

@@ -2,9 +2,10 @@
 //!
 //! Runs in: zygote.
 
-use std::ffi::{c_int, c_void};
 use std::io;
 use std::ops::Range;
+
+use super::clib::Loaded;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
@@ -44,54 +45,6 @@ impl Region {
     }
 }
 
-/// Writable memory of the loaded libraries and of the executable.
-#[derive(Debug, Default)]
-struct Loaded {
-    executable: Addresses,
-    libraries: Vec<Addresses>,
-    seen: usize,
-}
-
-fn each_library(found: &mut Loaded) {
-    // SAFETY: `visit` is given the pointer to `found`, which lives until the call returns, and does not unwind.
-    unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::from_mut(found).cast()) };
-}
-
-/// # Safety
-/// Called by `dl_iterate_phdr` with what [`each_library`] passed.
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
-    // SAFETY: as the caller promises.
-    let found = unsafe { &mut *found.cast::<Loaded>() };
-    // SAFETY: dl_iterate_phdr(3) hands over a valid structure.
-    let info = unsafe { &*info };
-    let headers: &[libc::Elf64_Phdr] = if info.dlpi_phnum == 0 {
-        &[]
-    } else {
-        // SAFETY: as many headers as it says.
-        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) }
-    };
-    let main = found.seen == 0;
-    found.seen += 1;
-    for header in headers {
-        if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W == 0 {
-            continue;
-        }
-        let base = address(info.dlpi_addr.wrapping_add(header.p_vaddr));
-        let range = base & !(PAGE - 1)..base.wrapping_add(address(header.p_memsz)).next_multiple_of(PAGE);
-        if main {
-            // The first one is the program itself (dl_iterate_phdr(3)).
-            found.executable = range;
-        } else {
-            found.libraries.push(range);
-        }
-    }
-    0
-}
-
-fn address(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
-}
-
 /// One line of `/proc/self/maps`.
 #[derive(Debug)]
 pub(crate) struct Mapping<'a> {
@@ -121,8 +74,7 @@ pub(crate) fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
 
 /// The regions of this process, in the order of their addresses. `kept` is memory that is not part of the image.
 pub(crate) fn find(kept: &[Range<usize>]) -> io::Result<Vec<Region>> {
-    let mut loaded = Loaded::default();
-    each_library(&mut loaded);
+    let loaded = Loaded::find();
     let mut kept: Vec<Addresses> = kept.to_vec();
     kept.push(loaded.executable.clone());
     kept.extend(droppable(&std::fs::read_to_string("/proc/self/smaps")?));

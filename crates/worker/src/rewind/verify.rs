@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::hot::kernels_part;
+use super::clib::kernels_part;
 use super::image::Image;
 use super::kernel::Pagemap;
 use super::regions::PAGE;
