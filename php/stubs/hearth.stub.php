@@ -13,6 +13,9 @@ declare(strict_types=1);
  * Superglobals, php://input, headers and output belong to the request while `$handler` runs; it gets no arguments and
  * its return value is dropped. An uncaught exception, exit() or a fatal error in it ends this request as under php-fpm.
  *
+ * With isolation "request" the request ends when the script asks for the next one, or ends: what stands behind the call
+ * belongs to the request, and does not run after exit() or an uncaught exception.
+ *
  * The first call ends the boot: what was printed before it is discarded.
  *
  * @return bool False when the worker is to end; `$handler` was not called then, and the script should return.

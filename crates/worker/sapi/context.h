@@ -67,6 +67,7 @@ typedef struct hearth_context {
 	hearth_phase        phase;
 	bool                resident;         /* the script is a worker script */
 	bool                finished;         /* the response is complete, the script goes on */
+	bool                handled;          /* the handler is over, and the script goes on in the request (isolated) */
 	bool                headers_sent;     /* the final head went to the host */
 	bool                fatal;            /* an error that ends the script was raised */
 	bool                uncaught;         /* an exception reached the top */
@@ -143,8 +144,13 @@ void hearth_end_exception(void);
 /* isolated.c */
 /* Finds the modules that have something to do at the end of a request. */
 void hearth_isolated_startup(void);
-/* Has `fci` handle hearth.request, and ends it as php-fpm would, to the last step that can be seen from outside. */
+/*
+ * Has `fci` handle hearth.request. Returns if the script shall go on behind the call, as it would under php-fpm; the
+ * request ends when it asks for the next one, or ends itself.
+ */
 void hearth_serve_isolated(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
+/* Ends the request as php-fpm would, to the last step that can be seen from outside, and gives the host its turn. */
+ZEND_NORETURN void hearth_end_isolated(void);
 
 /* image.c */
 /* Makes what has been booted the state that every request starts from. */

@@ -35,7 +35,7 @@ ZEND_FUNCTION(hearth_handle_request)
 
 	if (!hearth.resident) {
 		why = "called while not in worker mode";
-	} else if (hearth.phase == PHASE_REQUEST) {
+	} else if (hearth.phase == PHASE_REQUEST && !hearth.handled) {
 		why = "called while a request is being handled";
 	}
 	if (why) {

@@ -199,6 +199,23 @@ static void each_step(void)
 	} zend_end_try();
 }
 
+void hearth_end_isolated(void)
+{
+	hearth.handled = false;
+	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
+	/* With no frame an exception in a shutdown function is reported, instead of left for a caller. */
+	EG(current_execute_data) = NULL;
+	if (EG(exception)) {
+		zend_try {
+			hearth_end_exception();
+		} zend_end_try();
+	}
+	each_step();
+	/* Nobody comes back from here: the process is put back, or ends. */
+	hearth_yield(SAPI_WAITING);
+	zend_bailout();
+}
+
 void hearth_serve_isolated(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 {
 	zval result;
@@ -209,14 +226,12 @@ void hearth_serve_isolated(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 		hearth_request_begin();
 		zend_call_function(fci, fcc);
 		zval_ptr_dtor(&result);
+		/* exit() and what nobody caught end a script where they are. */
+		hearth.handled = !EG(exception);
 	} zend_end_try();
-	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
-	/* With no frame an exception in a shutdown function is reported, instead of left for a caller. */
-	EG(current_execute_data) = NULL;
-	if (EG(exception)) {
-		zend_try {
-			hearth_end_exception();
-		} zend_end_try();
+	if (!hearth.handled) {
+		hearth_end_isolated();
 	}
-	each_step();
+	/* The handler is the boot's, with all that only it holds: it does not end with this call. */
+	Z_TRY_ADDREF(fci->function_name);
 }

@@ -481,6 +481,9 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 		}
 		return false;
 	}
+	if (hearth.handled) {
+		hearth_end_isolated();
+	}
 	if (hearth.phase == PHASE_BOOT) {
 		hearth_warm_before_first_request();
 		end_boot();
@@ -503,9 +506,7 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 	}
 	if (hearth.isolated) {
 		hearth_serve_isolated(fci, fcc);
-		/* Nobody comes back from here: the process is put back, or ends. */
-		hearth_yield(SAPI_WAITING);
-		zend_bailout();
+		return true;
 	}
 	hearth_leaks_before();
 	serve(fci, fcc, exit_ends);
@@ -530,6 +531,7 @@ void hearth_run_worker(void)
 	char *script = pestrdup(hearth.script, 1);
 	char *argv[] = { script, NULL };
 	zend_file_handle file;
+	bool returned;
 
 	hearth.script = script;
 	hearth.resident = true;
@@ -552,7 +554,11 @@ void hearth_run_worker(void)
 		SG(request_info).no_headers = 1;
 		zend_stream_init_filename(&file, script);
 		file.primary_script = 1;
-		hearth.ended = why_ended(php_execute_script(&file));
+		returned = php_execute_script(&file);
+		if (hearth.handled) {
+			hearth_end_isolated();
+		}
+		hearth.ended = why_ended(returned);
 		zend_destroy_file_handle(&file);
 	}
 	hearth_warm_before_shutdown();

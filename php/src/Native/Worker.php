@@ -26,8 +26,8 @@ final class Worker
      *
      * @param callable(): void $handler Answers one request.
      * @param null|callable(): void $afterwards Called once the response is complete and the client has it all; for
-     *     work that nobody waits for. Called too where exit() or an uncaught exception ended the handler, without
-     *     the `finally` blocks of what it was in; a fatal error ends the worker.
+     *     work that nobody waits for. With isolation "none" called too where exit() or an uncaught exception ended the
+     *     handler, without the `finally` blocks of what it was in; a fatal error ends the worker there.
      *
      * @return int Number of requests served.
      *
@@ -41,6 +41,10 @@ final class Worker
 
         for ($served = 0; hearth_handle_request($handler); ++$served) {
             if (null !== $afterwards) {
+                // With isolation "request" the response is open until the script asks for the next request.
+                if (function_exists('fastcgi_finish_request')) {
+                    fastcgi_finish_request();
+                }
                 $afterwards();
             }
         }

@@ -144,9 +144,29 @@ fn no_ending_of_a_request_costs_a_worker() {
                 assert_eq!((answer.status, answer.text().as_str()), (status, text), "{how}");
             }
         }
-        assert_eq!(server.get("/").text(), "hello");
+        assert_eq!(server.get("/").text(), "hello ");
         assert_eq!(server.log.count("worker died"), 0);
         assert_same_workers(server, WORKERS);
+    });
+}
+
+#[test]
+fn what_a_script_does_behind_its_handler_belongs_to_the_request() {
+    in_each_way(&["pool.web.workers=1"], |server| {
+        for how in ["next", "break", "exit", "throw", "fatal", "memory"] {
+            let mark = server.file(how);
+            let answer = server.get(&format!("/behind?how={how}&mark={}", mark.display()));
+            assert_eq!(
+                (answer.status, answer.text().as_str()),
+                (200, "hello and behind"),
+                "{how}"
+            );
+            // The only worker is free again once the request has ended.
+            assert_eq!(server.get("/count").text(), "1 1 1 1");
+            assert_eq!(std::fs::read_to_string(mark).unwrap(), "behind shutdown", "{how}");
+        }
+        assert_eq!(server.get("/nested").status, 500);
+        assert_same_workers(server, 1);
     });
 }
 

@@ -52,9 +52,22 @@ while (
             // Both end the process of the request.
             '/signal' => posix_kill(getmypid(), (int) $_GET['number']),
             '/crash' => FFI::cdef('size_t strlen(uintptr_t address);', 'libc.so.6')->strlen(16),
-            default => print('hello'),
+            '/nested' => hearth_handle_request(static fn () => null),
+            default => print('hello '),
         };
     })
 ) {
-    // The next request.
+    // Behind the handler, as frameworks do it: their script is still in the request.
+    if (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH) === '/behind') {
+        echo 'and behind';
+        fastcgi_finish_request();
+        register_shutdown_function(file_put_contents(...), $_GET['mark'], ' shutdown', FILE_APPEND);
+        file_put_contents($_GET['mark'], 'behind', FILE_APPEND);
+        if ($_GET['how'] === 'break') {
+            break;
+        }
+        if ($_GET['how'] !== 'next') {
+            end_with($_GET['how']);
+        }
+    }
 }
