@@ -10,6 +10,7 @@ const SOURCES: &[&str] = &[
     "sapi.c",
     "request.c",
     "classic.c",
+    "child.c",
     "isolated.c",
     "image.c",
     "interpose.c",

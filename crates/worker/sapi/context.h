@@ -152,6 +152,13 @@ void hearth_serve_isolated(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
 /* Ends the request as php-fpm would, to the last step that can be seen from outside, and gives the host its turn. */
 ZEND_NORETURN void hearth_end_isolated(void);
 
+/* child.c */
+void hearth_child_startup(void);
+/* In a process that the host has forked to serve. */
+void hearth_child_is_worker(void);
+/* Ends a process that a script has forked; nothing in any other. */
+void hearth_end_child(void);
+
 /* image.c */
 /* Makes what has been booted the state that every request starts from. */
 void hearth_seal(void);

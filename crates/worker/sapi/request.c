@@ -474,6 +474,7 @@ static void begin_drain(void)
 
 bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends)
 {
+	hearth_end_child();
 	if (hearth.phase == PHASE_DRAIN) {
 		if (++hearth.drain_calls >= MAX_DRAIN_CALLS && !EG(exception)) {
 			hearth_log(LOG_WARNING, ZEND_STRL("the worker script ignores that there are no more requests and is ended"));

@@ -295,6 +295,7 @@ static sapi_module_struct hearth_module = {
 
 void hearth_yield(sapi_state state)
 {
+	hearth_end_child();
 	hearth.state = state;
 	hearth_switch(&hearth.php_sp, hearth.host_sp);
 }
@@ -355,6 +356,7 @@ bool sapi_boot(const sapi_host *host, const char *ini, const char *ini_path)
 		return false;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	hearth_child_startup();
 	zend_signal_startup();
 	sapi_startup(&hearth_module);
 	/* sapi_startup() forgets the entries and copies the struct: the copy counts from here on. */
@@ -443,6 +445,7 @@ sapi_end sapi_ended(void)
 
 void sapi_after_fork(void)
 {
+	hearth_child_is_worker();
 	compat_child_init();
 	hearth_reseed_after_fork();
 }

@@ -15,6 +15,7 @@ mod harness;
 mod basics;
 mod bodies;
 mod boot;
+mod children;
 mod crash;
 mod detect;
 mod endings;
