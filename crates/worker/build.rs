@@ -14,6 +14,7 @@ const SOURCES: &[&str] = &[
     "isolated.c",
     "image.c",
     "interpose.c",
+    "suspects.c",
     "variables.c",
     "filter.c",
     "leaks.c",

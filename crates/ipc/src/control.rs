@@ -123,6 +123,8 @@ pub struct Undoing {
 pub enum ToZygote {
     /// First message. Descriptors: CTL, EST, REQ, then an eventfd a reactor.
     Boot(Boot),
+    /// Say what has been booted: [`FromZygote::Report`].
+    Report,
     /// Fork a worker. Descriptors: RESP, ACK, the worker's control socket, its lifeline, its output pipe.
     Fork(Fork),
     /// End. Workers are not touched.
@@ -189,6 +191,8 @@ pub enum FromZygote {
         /// How requests are undone; `None` if they are not.
         undoing: Option<Undoing>,
     },
+    /// Answer to [`ToZygote::Report`].
+    Report(Report),
     /// The application did not boot; the zygote ends.
     BootFailed {
         /// What happened, for the log.
@@ -224,6 +228,43 @@ pub enum FromZygote {
         signal: Option<i32>,
     },
 }
+
+/// What a zygote has booted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The image that requests start from; `None`: there is none.
+    pub image: Option<ImageSize>,
+    /// All classes.
+    pub classes: u64,
+    /// Those of the application and its libraries.
+    pub user_classes: u64,
+    /// Objects that are alive.
+    pub objects: u64,
+    /// Classes with a destructor, and how many objects of each are alive.
+    pub destructors: Vec<(String, u64)>,
+    /// Descriptors that the boot has opened, and what they are.
+    pub files: Vec<(i32, String)>,
+    /// Generators of random numbers with a state of their own, and who holds them.
+    pub generators: Vec<String>,
+    /// What should not be so, a sentence each.
+    pub findings: Vec<String>,
+    /// What makes requests dearer than they need be.
+    pub seal_problem: Option<String>,
+    /// How many entries of the lists were left out: each has at most [`MAX_REPORTED`].
+    pub left_out: u64,
+}
+
+/// How large an image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageSize {
+    /// Pages that it holds.
+    pub pages: u64,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+}
+
+/// Entries of each list of a [`Report`].
+pub const MAX_REPORTED: usize = 32;
 
 /// Worker → server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -48,8 +48,15 @@ typedef enum hearth_task {
 	TASK_NONE = 0,
 	TASK_WORKER,
 	TASK_CLASSIC,
+	TASK_LOOK,
 	TASK_SEAL
 } hearth_task;
+
+/* What sapi_look_through() was called with. */
+typedef struct sapi_search {
+	void       *ctx;
+	sapi_found  found;
+} sapi_search;
 
 /* See carry.c. */
 typedef struct hearth_carry hearth_carry;
@@ -94,6 +101,7 @@ typedef struct hearth_context {
 	hearth_carry       *carry;            /* what is carried over, in process memory */
 	zend_long           opcache_restarts;
 	sapi_warmth         warmth;
+	const sapi_search  *wanted;           /* by the task TASK_LOOK */
 	/* The image, see image.c. What is numbered from these on belongs to a request. */
 	bool                isolated;
 	bool                sealed_heap;
@@ -127,6 +135,8 @@ extern hearth_context hearth __attribute__((visibility("hidden")));
 /* sapi.c */
 /* Gives the host its turn; returns when the host switches back. */
 void hearth_yield(sapi_state state);
+/* Has the coroutine, which waits for a request, do something else meanwhile. */
+void hearth_do(hearth_task task);
 void hearth_log(int level, const char *message, size_t len);
 int hearth_send_headers(sapi_headers_struct *headers);
 
@@ -158,6 +168,9 @@ void hearth_child_startup(void);
 void hearth_child_is_worker(void);
 /* Ends a process that a script has forked; nothing in any other. */
 void hearth_end_child(void);
+
+/* suspects.c */
+void hearth_look_through(const sapi_search *wanted);
 
 /* image.c */
 /* Makes what has been booted the state that every request starts from. */

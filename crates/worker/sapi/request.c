@@ -492,9 +492,13 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 	hearth_leaks_after();
 	hearth.phase = PHASE_BETWEEN;
 	hearth_yield(SAPI_WAITING);
-	if (hearth.task == TASK_SEAL) {
+	while (hearth.task != TASK_NONE) {
+		if (hearth.task == TASK_SEAL) {
+			hearth_seal();
+		} else {
+			hearth_look_through(hearth.wanted);
+		}
 		hearth.task = TASK_NONE;
-		hearth_seal();
 		/* Every request starts here. */
 		hearth_yield(SAPI_WAITING);
 	}

@@ -412,10 +412,15 @@ void sapi_set_host(const sapi_host *host)
 	hearth.host = host;
 }
 
+void hearth_do(hearth_task task)
+{
+	hearth.task = task;
+	resume();
+}
+
 void sapi_seal(void)
 {
-	hearth.task = TASK_SEAL;
-	resume();
+	hearth_do(TASK_SEAL);
 	sealed = hearth;
 }
 

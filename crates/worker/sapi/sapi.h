@@ -175,6 +175,33 @@ typedef struct sapi_touched {
 	sapi_range  mappings[SAPI_MAPPINGS];    /* made by the request and still there */
 } sapi_touched;
 
+/* Kinds of things that are found in a booted application. */
+typedef enum sapi_find_kind {
+	SAPI_FIND_CONNECTION = 0,       /* may hold a connection to another process */
+	SAPI_FIND_GENERATOR,            /* of random numbers, with its state in memory */
+	SAPI_FIND_DESTRUCTOR            /* a class with a destructor */
+} sapi_find_kind;
+
+/* Something that is found in a booted application. */
+typedef struct sapi_find {
+	sapi_find_kind kind;
+	sapi_str       what;            /* its class, or "a stream" */
+	sapi_str       holder;          /* "App\Shop::$cart", "$cart", or empty */
+	sapi_str       place;           /* "file:line" of the holder, its file, or empty */
+	int            fd;              /* its descriptor, -1 unknown */
+	size_t         count;           /* objects of the class, with a destructor; else 1 */
+} sapi_find;
+
+/* Must not call PHP and must not unwind. */
+typedef void (*sapi_found)(void *ctx, const sapi_find *find);
+
+/* What a booted application consists of. */
+typedef struct sapi_contents {
+	size_t classes;                 /* all of them */
+	size_t user_classes;            /* those of the application and its libraries */
+	size_t objects;
+} sapi_contents;
+
 /* Zygote, once. `ini` holds "name=value" lines that override the ini files; `ini_path` is a php.ini or a folder, NULL for PHP's default. */
 bool       sapi_boot(const sapi_host *host, const char *ini, const char *ini_path);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
@@ -195,6 +222,8 @@ void       sapi_set_host(const sapi_host *host);
 void       sapi_find_leaks(sapi_leaks which);
 /* Worker, classic: runs request->script from the top as php-fpm does; the exit status. */
 int        sapi_run(void *ctx, const sapi_request *request);
+/* Zygote, resident, after the last sapi_start() and before sapi_seal(): tells what is to be known before requests start from it. */
+sapi_contents sapi_look_through(void *ctx, sapi_found found);
 /*
  * Zygote, resident, after the last sapi_start(): from here on each request starts from what memory holds when this
  * returns, and sapi_serve() ends a request without tidying up behind it. What is put back is the host's business.

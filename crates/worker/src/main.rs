@@ -4,9 +4,11 @@
 
 mod arena;
 mod body;
+mod contents;
 mod host;
 mod isolation;
 mod leaks;
+mod obstacles;
 mod php;
 mod process;
 mod rewind;

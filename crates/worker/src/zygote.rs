@@ -14,12 +14,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use ipc::control::{self, Boot, Fork, FromZygote, Mode, ToZygote, Undoing, ZYGOTE_SOCKET};
+use ipc::control::{self, Boot, Fork, FromZygote, Mode, Report, ToZygote, ZYGOTE_SOCKET};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::host::{self, Host};
-use crate::isolation::{self, Undo};
+use crate::isolation::{self, Prepared, Undo};
+use crate::obstacles;
 use crate::php::{self, Php};
 use crate::process::{self, Forked};
 use crate::serve::{self, Own, Shared};
@@ -43,6 +44,7 @@ struct Zygote {
     shared: Shared,
     php: Php<Host>,
     undo: Undo,
+    report: Report,
     children: Vec<Child>,
 }
 
@@ -108,29 +110,31 @@ fn start(socket: OwnedFd, boot: Boot, shared: Shared) -> Result<Option<Zygote>, 
         "hearth:zygote",
     );
     let (answer, booted) = match boot_php(&boot) {
-        Ok((php, undo, undoing)) => (
+        Ok((php, mut prepared)) => (
             FromZygote::Ready {
                 php_version: php::version().to_owned(),
                 boot_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-                undoing,
+                undoing: prepared.undoing.take(),
             },
-            Some((php, undo)),
+            Some((php, prepared)),
         ),
         Err(reason) => (FromZygote::BootFailed { reason }, None),
     };
     control::send(socket.as_fd(), &answer, &[])
         .map_err(|error| Error::Io("reporting the boot to the server", error))?;
-    Ok(booted.map(|(php, undo)| Zygote {
+    Ok(booted.map(|(php, prepared)| Zygote {
         socket,
         boot,
         shared,
         php,
-        undo,
+        undo: prepared.undo,
+        report: prepared.report,
         children: Vec::new(),
     }))
 }
 
-fn boot_php(boot: &Boot) -> Result<(Php<Host>, Undo, Option<Undoing>), String> {
+fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
+    let own = obstacles::descriptors();
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     let c_string = |text: &str| CString::new(text).map_err(|_| format!("{text:?} contains a NUL byte"));
     let forever = |text: CString| -> &'static CString { Box::leak(Box::new(text)) };
@@ -161,8 +165,8 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Undo, Option<Undoing>), String> {
         warm::start(&mut php, boot, &c_string(script)?).map_err(|what| explain(&what))?;
     }
     let mut php = php.with_exchange();
-    let (undo, undoing) = isolation::prepare(&mut php, boot)?;
-    Ok((php, undo, undoing))
+    let prepared = isolation::prepare(&mut php, boot, &own)?;
+    Ok((php, prepared))
 }
 
 impl Zygote {
@@ -182,6 +186,7 @@ impl Zygote {
             };
             match received {
                 None | Some((ToZygote::Stop, _)) => return Ok(Outcome::Stop),
+                Some((ToZygote::Report, _)) => self.tell(&FromZygote::Report(self.report.clone()), &[])?,
                 Some((ToZygote::Fork(fork), fds)) => {
                     let own =
                         Own::from_fds(fds).ok_or(Error::Protocol("a fork message without descriptors"))?;

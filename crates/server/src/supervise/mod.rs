@@ -351,6 +351,8 @@ impl Supervisor {
                     zygote.boot_failure = Some(reason);
                 }
             }
+            // Nobody asks for it here.
+            FromZygote::Report(_) => debug!(generation, "report not asked for"),
             FromZygote::Forked {
                 worker,
                 incarnation,

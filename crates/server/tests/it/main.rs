@@ -29,6 +29,7 @@ mod limits;
 mod nasty;
 mod parity;
 mod randomness;
+mod refusal;
 mod status;
 mod stop;
 mod symfony;

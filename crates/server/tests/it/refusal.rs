@@ -1,0 +1,104 @@
+//! What a script does while it boots that no image can hold: the pool does not start, or says what is wrong. Scripts are in
+//! `refusal/`.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::Path;
+
+use crate::harness::{App, Server};
+
+const FFI: &str = "pool.web.ini.ffi.enable=\"true\"";
+
+fn app() -> App {
+    App::at(&folder())
+}
+
+fn folder() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/refusal")
+}
+
+fn settings(script: &str) -> Vec<String> {
+    vec![
+        "pool.web.mode=resident".to_owned(),
+        format!("pool.web.script={script}"),
+        "pool.web.warmup=none".to_owned(),
+        "pool.web.workers=1".to_owned(),
+        FFI.to_owned(),
+    ]
+}
+
+/// Why a pool with this script does not start, when it is isolated.
+fn refusal(app: &App, script: &str) -> String {
+    let settings = settings(script);
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let failed = Server::fail(app, &settings);
+    assert_eq!(failed.status.code(), Some(1));
+    failed.log.wait_for_line("error: the application did not boot: ");
+    failed.log.text()
+}
+
+#[test]
+fn a_connection_of_the_boot_is_refused_by_peer_holder_and_line() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = format!("tcp://{}", listener.local_addr().unwrap());
+    let said = refusal(&app().with_env("TEST_PEER", &peer), "connected.php");
+    for part in [
+        peer.trim_start_matches("tcp://"),
+        "a stream in Upstream::$links (",
+        "refusal/connected.php:11)",
+        "connect in the request",
+        "isolation = \"none\"",
+    ] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    assert!(
+        !said.contains("PDO"),
+        "a database in a file is no connection: {said}"
+    );
+    let (mut stream, _) = listener.accept().unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_connection_that_the_boot_has_closed_is_not_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = format!("tcp://{}", listener.local_addr().unwrap());
+    let app = app().with_env("TEST_PEER", &peer).with_env("TEST_CLOSES", "1");
+    let settings = settings("connected.php");
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = Server::start(&app, &settings);
+    assert_eq!(server.get("/").text(), "served");
+}
+
+#[test]
+fn a_connection_of_the_boot_is_a_warning_without_isolation() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = format!("tcp://{}", listener.local_addr().unwrap());
+    let mut settings = settings("connected.php");
+    settings.push("pool.web.isolation=none".to_owned());
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = Server::start(&app().with_env("TEST_PEER", &peer), &settings);
+    assert_eq!(server.get("/").text(), "served");
+    server.log.wait_for_line_with("all workers share it");
+}
+
+#[test]
+fn a_thread_of_the_boot_is_refused_by_name() {
+    let said = refusal(&app(), "thread.php");
+    assert!(said.contains("(telemetry)"), "{said}");
+    assert!(said.contains("Ways out"), "{said}");
+}
+
+#[test]
+fn a_generator_of_the_boot_is_told_with_its_holder_and_line() {
+    let settings = settings("dice.php");
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = Server::start(&app(), &settings);
+    let line = server.log.wait_for_line_with("draws the same numbers");
+    assert!(line.contains("Mt19937 in Dice::$randomizer ("), "{line}");
+    assert!(line.contains("refusal/dice.php:11)"), "{line}");
+    server
+        .log
+        .wait_for_line_with("was locked by flock() while the application booted");
+    assert_eq!(server.get("/").text(), server.get("/").text());
+}
