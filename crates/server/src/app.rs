@@ -25,6 +25,7 @@ use crate::report::ServerState;
 use crate::supervise::{Started, Supervisor};
 
 mod answers;
+pub(crate) mod inspect;
 mod reactors;
 
 use self::answers::Answers;

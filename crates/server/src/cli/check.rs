@@ -1,6 +1,6 @@
 //! `hearth check`: the resolved settings with the reasons for them, and whether the worker's binary runs.
 //!
-//! Serves nothing and boots no application. Runs in: server.
+//! Serves nothing, and boots the application only to look at it, if it is asked to. Runs in: the command.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -9,11 +9,12 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use super::{Failure, serve};
+use super::{Failure, image, serve};
+use crate::app;
 use crate::config::{Config, Sources, format_duration};
 
-/// Prints the settings and PHP's version.
-pub(super) fn check(sources: &Sources) -> Result<(), Failure> {
+/// Prints the settings and PHP's version; with `look`, also what the application boots to.
+pub(super) fn check(sources: &Sources, look: bool) -> Result<(), Failure> {
     let loaded = Config::load(sources)?;
     let mut text = serve::banner(&loaded.config, &loaded.reasons);
     describe(&loaded.config, &mut text);
@@ -21,11 +22,21 @@ pub(super) fn check(sources: &Sources) -> Result<(), Failure> {
     if let Ok(version) = &version {
         line(&mut text, "worker", version);
     }
+    print(&text)?;
+    version?;
+    if look {
+        let inspection = app::inspect::run(&loaded.config)?;
+        text.clear();
+        image::describe(&loaded.config, &inspection, &mut text);
+        print(&text)?;
+    }
+    Ok(())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
     std::io::stdout()
         .write_all(text.as_bytes())
-        .context("writing to standard output")?;
-    version?;
-    Ok(())
+        .context("writing to standard output")
 }
 
 fn describe(config: &Config, text: &mut String) {
@@ -62,7 +73,7 @@ fn describe(config: &Config, text: &mut String) {
     );
 }
 
-fn line(text: &mut String, name: &str, value: &str) {
+pub(super) fn line(text: &mut String, name: &str, value: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{name:>15}: {value}");
 }

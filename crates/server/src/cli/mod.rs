@@ -8,6 +8,7 @@
 )]
 
 mod check;
+mod image;
 mod leaks;
 mod logging;
 mod serve;
@@ -62,8 +63,12 @@ enum Command {
     ///
     /// Prints the resolved settings with the reasons for them, starts hearth-worker once to see that it runs, and prints
     /// the PHP version it was built with.
+    ///
+    /// With --image, also boots the application as hearth serve would, and describes what every request would start from: size of
+    /// the image, classes, objects, destructors that run with each request, open files, generators of random numbers, and
+    /// what is wrong with any of it. Exit status 1 if the application does not boot, or cannot be isolated.
     #[command(after_help = EXIT_CODES, after_long_help = format!("{FILES}\n\n{EXIT_CODES}"))]
-    Check(Settings),
+    Check(Checking),
     /// Show what a running server is at
     ///
     /// Pools with their generations, isolation and queue; workers with their state, current request, requests served, age and
@@ -116,6 +121,16 @@ impl From<Serving> for Sources {
         }
         sources
     }
+}
+
+/// Flags of `check`.
+#[derive(Args, Debug)]
+struct Checking {
+    #[command(flatten)]
+    settings: Settings,
+    /// Boot the application, and describe what requests start from
+    #[arg(long)]
+    image: bool,
 }
 
 /// Flags that say where settings come from.
@@ -172,7 +187,7 @@ pub fn main(run: Run) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Serve(flags) => serve::serve(&flags.into(), run),
-        Command::Check(flags) => check::check(&flags.into()),
+        Command::Check(flags) => check::check(&flags.settings.into(), flags.image),
         Command::Status(target) => status::status(&target),
         Command::Leaks(target) => leaks::leaks(&target),
     };

@@ -16,8 +16,10 @@
 //! | `leaks` | what requests leave behind in workers |
 //! | `ending` | how processes end, in words |
 //! | `status` | what is said of all of them |
+//! | `inspect` | a boot that serves nothing |
 
 mod ending;
+mod inspect;
 mod kill;
 mod leaks;
 mod output;
@@ -45,6 +47,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
 use self::ending::Ending;
+pub(crate) use self::inspect::{Inspection, inspect};
 use self::policy::{Action, State};
 use self::process::Process;
 use self::worker::{Cause, Figures, Lost, Surroundings, Unborn, Who, Worker};
@@ -73,6 +76,18 @@ pub(crate) enum StartError {
         /// PHP's message, or what is known.
         reason: String,
     },
+}
+
+impl StartError {
+    /// The zygote has ended and has not said why.
+    fn unexplained(ending: Ending, said: &str) -> Self {
+        let reason = if said.is_empty() {
+            format!("hearth-worker ended without a word ({ending})")
+        } else {
+            format!("hearth-worker ended ({ending}) after printing:\n{said}")
+        };
+        Self::Boot { reason }
+    }
 }
 
 /// The pool is up.
@@ -351,7 +366,7 @@ impl Supervisor {
                     zygote.boot_failure = Some(reason);
                 }
             }
-            // Nobody asks for it here.
+            // Only `inspect` asks.
             FromZygote::Report(_) => debug!(generation, "report not asked for"),
             FromZygote::Forked {
                 worker,
@@ -427,12 +442,12 @@ impl Supervisor {
         if self.state.is_stopping() {
             debug!(generation, %why, "zygote ended");
         } else if self.state.is_booting() {
-            let reason = zygote.boot_failure.unwrap_or_else(|| match zygote.tail.text() {
-                said if said.is_empty() => format!("hearth-worker ended without a word ({why})"),
-                said => format!("hearth-worker ended ({why}) after printing:\n{said}"),
-            });
+            let error = match zygote.boot_failure {
+                Some(reason) => StartError::Boot { reason },
+                None => StartError::unexplained(why, &zygote.tail.text()),
+            };
             error!(generation, %why, "zygote did not boot");
-            self.start_error.get_or_insert(StartError::Boot { reason });
+            self.start_error.get_or_insert(error);
         } else {
             warn!(generation, %why, workers = self.workers.len(), "zygote died");
         }

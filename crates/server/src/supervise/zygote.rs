@@ -53,6 +53,7 @@ pub(super) struct Zygote {
 #[derive(Debug)]
 enum Order {
     Fork(Fork, ForkFds),
+    Report,
     Stop,
 }
 
@@ -199,6 +200,12 @@ impl Zygote {
         self.orders.try_send(Order::Fork(fork, fds)).is_ok()
     }
 
+    /// Asks what it has booted.
+    pub(super) fn report(&self) {
+        // Whoever waits for the answer hears of its end, too.
+        let _ = self.orders.try_send(Order::Report);
+    }
+
     /// Asks it to end.
     pub(super) fn stop(&self) {
         // If it takes no orders it is dying; the supervisor kills what does not end.
@@ -216,6 +223,7 @@ async fn write(socket: Arc<Socket>, boot: (Boot, Vec<OwnedFd>), mut inbox: mpsc:
     {
         sent = match order {
             Order::Fork(fork, fds) => socket.send(&ToZygote::Fork(fork), &fds.borrow()).await,
+            Order::Report => socket.send(&ToZygote::Report, &[]).await,
             Order::Stop => socket.send(&ToZygote::Stop, &[]).await,
         };
     }

@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::{Command, Output};
 
 use crate::harness::{App, Server};
 
@@ -37,6 +38,17 @@ fn refusal(app: &App, script: &str) -> String {
     failed.log.text()
 }
 
+/// `hearth check --image`.
+fn check(script: &str, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    command.args(["check", "--image"]);
+    for setting in settings(script) {
+        command.args(["--set", &setting]);
+    }
+    command.envs(environment.iter().copied());
+    command.arg(folder()).output().unwrap()
+}
+
 #[test]
 fn a_connection_of_the_boot_is_refused_by_peer_holder_and_line() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -57,6 +69,11 @@ fn a_connection_of_the_boot_is_refused_by_peer_holder_and_line() {
     );
     let (mut stream, _) = listener.accept().unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+
+    let output = check("connected.php", &[("TEST_PEER", &peer)]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("Upstream::$links"), "{complaint}");
 }
 
 #[test]
@@ -101,4 +118,28 @@ fn a_generator_of_the_boot_is_told_with_its_holder_and_line() {
         .log
         .wait_for_line_with("was locked by flock() while the application booted");
     assert_eq!(server.get("/").text(), server.get("/").text());
+}
+
+#[test]
+fn the_image_is_described_on_demand() {
+    let output = check("dice.php", &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}{complaint}");
+    for part in [
+        "      isolation: request, by ",
+        ": 2 of the application and its libraries, ",
+        "    destructors: Journal (1 object)",
+        "refusal/dice.php\n",
+        "     generators: Random\\Engine\\Mt19937 in Dice::$randomizer (",
+        "        finding: Random\\Engine\\Mt19937 in Dice",
+    ] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    if text.contains("by rewind") {
+        assert!(
+            text.contains(" MiB, ") && text.contains("pages of 4 KiB"),
+            "{text}"
+        );
+    }
 }

@@ -1,0 +1,110 @@
+//! Boots the application once, as serving would, asks the zygote what has become of it, and ends it. No worker is forked.
+//!
+//! Called by `app`, for `hearth check --image`. Runs in: the command.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use ipc::control::{FromZygote, Report, Undoing};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::ending::Ending;
+use super::zygote::{Recipe, Zygote};
+use super::{EVENTS, Event, StartError};
+use crate::config::Config;
+use crate::dispatch::PoolShared;
+
+/// Time between the end of a zygote and that of its output.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
+
+/// What was booted.
+#[derive(Debug)]
+pub(crate) struct Inspection {
+    /// `8.2.36`.
+    pub(crate) php_version: String,
+    /// How long the boot took.
+    pub(crate) boot_ms: u64,
+    /// How requests would be undone.
+    pub(crate) undoing: Option<Undoing>,
+    /// What the zygote says.
+    pub(crate) report: Report,
+    /// The last lines that it logged.
+    pub(crate) said: Vec<String>,
+}
+
+/// Boots the application and describes it. Must be called on a thread that lives until it returns.
+pub(crate) async fn inspect(
+    config: &Config,
+    (pool, eventfds): (&PoolShared, Vec<OwnedFd>),
+    warmup_requests: Vec<Vec<u8>>,
+) -> Result<Inspection, StartError> {
+    let recipe = Recipe::new(config, pool.memory(), eventfds, warmup_requests);
+    let (events, mut inbox) = mpsc::channel(EVENTS);
+    let tasks = TaskTracker::new();
+    let zygote = recipe
+        .start(1, pool.memory(), events, &tasks)
+        .map_err(|error| StartError::Spawn {
+            binary: recipe.binary(),
+            error,
+        })?;
+    let timeout = config.pool.boot_timeout;
+    let Ok(answer) = tokio::time::timeout(timeout, listen(&zygote, &mut inbox)).await else {
+        zygote.process.kill();
+        zygote.process.ended().await;
+        return Err(StartError::Boot {
+            reason: format!("it took longer than boot_timeout ({timeout:?})"),
+        });
+    };
+    zygote.stop();
+    zygote.process.ended().await;
+    tasks.close();
+    let ending = zygote.process.reap().unwrap_or(Ending::Unknown);
+    // What it has printed is read to its end.
+    let tail = zygote.tail.clone();
+    drop((zygote, inbox));
+    // Unless a program that the application has started keeps the pipe open.
+    let _ = tokio::time::timeout(OUTPUT_GRACE, tasks.wait()).await;
+    let said = tail.text();
+    match answer {
+        Some(Ok(inspection)) => Ok(Inspection {
+            said: said.lines().map(str::to_owned).collect(),
+            ..inspection
+        }),
+        Some(Err(reason)) => Err(StartError::Boot { reason }),
+        None => Err(StartError::unexplained(ending, &said)),
+    }
+}
+
+/// The zygote's answers, or why it did not boot; `None`: it has died.
+async fn listen(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Result<Inspection, String>> {
+    let mut ready = None;
+    while let Some(event) = inbox.recv().await {
+        let Event::Zygote { message, .. } = event else {
+            break;
+        };
+        match message {
+            FromZygote::Ready {
+                php_version,
+                boot_ms,
+                undoing,
+            } => {
+                ready = Some((php_version, boot_ms, undoing));
+                zygote.report();
+            }
+            FromZygote::Report(report) => {
+                let (php_version, boot_ms, undoing) = ready?;
+                return Some(Ok(Inspection {
+                    php_version,
+                    boot_ms,
+                    undoing,
+                    report,
+                    said: Vec::new(),
+                }));
+            }
+            FromZygote::BootFailed { reason } => return Some(Err(reason)),
+            FromZygote::Forked { .. } | FromZygote::ForkFailed { .. } | FromZygote::Exited { .. } => {}
+        }
+    }
+    None
+}
