@@ -101,12 +101,19 @@ fn a_worker_script_that_ends_after_some_requests_is_replaced_unnoticed() {
     let app = App::bundled("symfony")
         .with_env("APP_RUNTIME", r"Symfony\Component\Runtime\SymfonyRuntime")
         .with_env("FRANKENPHP_LOOP_MAX", "5");
-    let server = Server::start(&app, &["pool.web.workers=1"]);
-    let mut client = server.connect();
-    for _ in 0..22 {
-        assert_eq!(client.request("GET", "/api/hello", b"").unwrap().status, 200);
-    }
+    let ask = |server: &Server| {
+        let mut client = server.connect();
+        for _ in 0..22 {
+            assert_eq!(client.request("GET", "/api/hello", b"").unwrap().status, 200);
+        }
+    };
+    let server = Server::start(&app, &["pool.web.workers=1", "pool.web.isolation=none"]);
+    ask(&server);
     assert!(server.log.count("worker ready") >= 4, "{}", server.log.text());
+    // What the script counts is put back, too.
+    let server = Server::start(&app, &["pool.web.workers=1"]);
+    ask(&server);
+    assert_eq!(server.log.count("worker ready"), 1, "{}", server.log.text());
 }
 
 #[test]
