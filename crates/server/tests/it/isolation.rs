@@ -136,7 +136,6 @@ fn no_ending_of_a_request_costs_a_worker() {
             ("exit", 200, "said before"),
             ("throw", 500, "said before"),
             ("fatal", 500, "said before"),
-            // PHP throws away what is buffered.
             ("memory", 500, ""),
         ] {
             for _ in 0..200 {

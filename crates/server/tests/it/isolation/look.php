@@ -54,7 +54,6 @@ function look_at_php(): array
         'context' => stream_context_get_options(stream_context_get_default()),
         'buffers' => ob_get_status(true),
         'head' => [http_response_code(), headers_list()],
-        'assertions' => assert_options(ASSERT_CALLBACK),
         'static property' => Kept::$count,
         'last error' => error_get_last(),
         'included' => array_map('basename', get_included_files()),
