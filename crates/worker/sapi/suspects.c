@@ -335,13 +335,15 @@ static void describe(const holder *holder, char *text)
 	}
 }
 
-static void tell(search *search, sapi_find *find, const void *target)
+/* Whether the application holds it. */
+static bool tell(search *search, sapi_find *find, const void *target)
 {
 	holder held;
 	char by[TEXT] = "";
 	char place[TEXT] = "";
+	bool is_held = find_holder(search, target, &held);
 
-	if (find_holder(search, target, &held)) {
+	if (is_held) {
 		describe(&held, by);
 		if (held.file && held.line) {
 			snprintf(place, sizeof(place), "%s:%u", held.file, held.line);
@@ -352,6 +354,7 @@ static void tell(search *search, sapi_find *find, const void *target)
 	find->holder = view(by);
 	find->place = view(place);
 	search->found(search->ctx, find);
+	return is_held;
 }
 /* }}} */
 
@@ -425,9 +428,11 @@ static void look_at_object(search *search, zend_object *object)
 	}
 }
 
+/* Streams of the application, and of extensions, whose objects are told besides. */
 static void look_at_streams(search *search)
 {
 	zend_resource *resource;
+	size_t told = 0;
 
 	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
 		sapi_find find = { SAPI_FIND_CONNECTION, { "a stream", sizeof("a stream") - 1 }, { "", 0 }, { "", 0 }, -1, 1 };
@@ -441,8 +446,9 @@ static void look_at_streams(search *search)
 		if (php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **) &socket, 0) == SUCCESS) {
 			find.fd = (int) socket;
 		}
-		if (search->connections++ < TOLD) {
-			tell(search, &find, resource);
+		/* A persistent one may only wait for an extension to take it again. */
+		if (told++ >= TOLD || tell(search, &find, resource) || resource->type == php_file_le_stream()) {
+			search->connections++;
 		}
 	} ZEND_HASH_FOREACH_END();
 }
@@ -491,6 +497,20 @@ static void count_objects(search *search)
 }
 /* }}} */
 
+/* Persistent streams are as at the end of a request: the script's list does not know them. */
+static void forget_persistent_streams(void)
+{
+	zend_resource *resource;
+
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+		if (resource->type == php_file_le_pstream() && resource->ptr) {
+			((php_stream *) resource->ptr)->res = NULL;
+			resource->ptr = NULL;
+			resource->type = -1;
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
 /* Whether a resource of the script stands for an entry of the persistent list. */
 static bool is_persistent_in_use(void)
 {
@@ -498,7 +518,7 @@ static bool is_persistent_in_use(void)
 
 	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
 		ZEND_HASH_FOREACH_PTR(&EG(persistent_list), persistent) {
-			if (persistent->ptr == resource->ptr) {
+			if (resource->ptr && persistent->ptr == resource->ptr) {
 				return true;
 			}
 		} ZEND_HASH_FOREACH_END();
@@ -524,8 +544,11 @@ void hearth_look_through(const sapi_search *wanted)
 	look_at_streams(&search);
 	count_classes();
 	count_objects(&search);
-	if (search.connections == 0 && !is_persistent_in_use()) {
-		zend_hash_clean(&EG(persistent_list));
+	if (search.connections == 0) {
+		forget_persistent_streams();
+		if (!is_persistent_in_use()) {
+			zend_hash_clean(&EG(persistent_list));
+		}
 	}
 }
 

@@ -47,16 +47,21 @@ pub(crate) struct Prepared {
 /// Seals what has been booted. PHP waits for its first request, if it is resident. `own` are the descriptors of the host. The
 /// error says what the application did that cannot be undone, or what this machine lacks.
 pub(crate) fn prepare(php: &mut Php<Host>, boot: &Boot, own: &Descriptors) -> Result<Prepared, String> {
-    let mut opened = obstacles::descriptors();
-    opened.retain(|fd, _| !own.contains_key(fd));
+    let opened = || {
+        let mut opened = obstacles::descriptors();
+        opened.retain(|fd, _| !own.contains_key(fd));
+        opened
+    };
     if boot.mode == Mode::Classic {
         return Ok(Prepared {
             undo: Undo::Nothing,
             undoing: None,
-            report: report(&Contents::default(), opened, Vec::new()),
+            report: report(&Contents::default(), opened(), Vec::new()),
         });
     }
+    // Closes what nobody uses.
     let contents = contents::look(php);
+    let opened = opened();
     let warnings = match boot.isolation {
         Isolation::None => obstacles::find_unisolated(&contents, &opened),
         Isolation::Request { .. } => {

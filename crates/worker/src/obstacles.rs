@@ -145,7 +145,9 @@ fn connections(contents: &Contents, opened: &Descriptors) -> Option<String> {
         .to_owned();
     let mut known = true;
     for (fd, peer) in &connected {
-        let holder = contents.connections.iter().find(|held| held.fd == Some(*fd));
+        // A stream that nobody holds belongs to an extension's object.
+        let mut held = contents.connections.iter().filter(|held| !held.holder.is_empty());
+        let holder = held.find(|held| held.fd == Some(*fd));
         // Writing to a String cannot fail.
         let _ = write!(text, "\n  {peer}, descriptor {fd}");
         if let Some(held) = holder {

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::harness::{App, Server};
+use crate::harness::{App, Database, Server};
 
 const FFI: &str = "pool.web.ini.ffi.enable=\"true\"";
 
@@ -97,6 +97,31 @@ fn a_connection_of_the_boot_is_a_warning_without_isolation() {
     let server = Server::start(&app().with_env("TEST_PEER", &peer), &settings);
     assert_eq!(server.get("/").text(), "served");
     server.log.wait_for_line_with("all workers share it");
+}
+
+#[test]
+fn a_connection_of_an_extension_is_refused_with_the_object_that_may_hold_it() {
+    let redis = Database::redis();
+    let socket = redis.address().display().to_string();
+    let said = refusal(&app().with_env("TEST_REDIS", &socket), "redis.php");
+    for part in [&*socket, "Redis in Cache::$redis (", "refusal/redis.php:12)"] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+}
+
+#[test]
+fn a_persistent_connection_that_nobody_uses_is_closed_before_the_fork() {
+    let redis = Database::redis();
+    let socket = redis.address().display().to_string();
+    let app = app()
+        .with_env("TEST_REDIS", &socket)
+        .with_env("TEST_PERSISTENT", "1");
+    let settings = settings("redis.php");
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = Server::start(&app, &settings);
+    for _ in 0..3 {
+        assert_eq!(server.get("/").text(), "an answer");
+    }
 }
 
 #[test]
