@@ -264,7 +264,18 @@ VISIBLE mode_t umask(mode_t mask)
 
 VISIBLE int setitimer(__itimer_which_t which, const struct itimerval *new_value, struct itimerval *old_value)
 {
-	note(SAPI_TOUCHED_TIMERS);
+	/* Most timers are stopped by whoever has started them. */
+	static unsigned running;
+
+	if (new_value && (new_value->it_value.tv_sec || new_value->it_value.tv_usec)) {
+		running |= 1u << which;
+	} else {
+		running &= ~(1u << which);
+	}
+	touched.what &= ~SAPI_TOUCHED_TIMERS;
+	if (running) {
+		note(SAPI_TOUCHED_TIMERS);
+	}
 	return (int) syscall(SYS_setitimer, which, new_value, old_value);
 }
 

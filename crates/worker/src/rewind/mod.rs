@@ -196,7 +196,8 @@ impl Rewinder {
     fn put_back_memory(&mut self) -> io::Result<()> {
         process::set_heap_end(self.image.heap_end)?;
         self.hot.put_back(&self.image);
-        if faults() != self.faults {
+        let faults_now = faults();
+        if faults_now != self.faults {
             for index in 0..self.scanned.len() {
                 if let Some(range) = self.scanned.get(index).cloned() {
                     self.put_back_written(range)?;
@@ -204,7 +205,10 @@ impl Rewinder {
             }
         }
         self.hot.cool_one(&mut self.image, &self.marker)?;
-        self.faults = faults();
+        if faults_now != self.faults {
+            // Copying was a write as well.
+            self.faults = faults();
+        }
         Ok(())
     }
 
