@@ -171,7 +171,9 @@ fn the_symfony_demo_keeps_only_what_symfony_keeps() {
             // Services that remember their last request, and the closures that the error handler makes for each.
             let name = one["name"].as_str().unwrap();
             !(one["kind"] == "object_property"
-                && (name.starts_with("Symfony\\") || name.starts_with("App\\")))
+                && ["Symfony\\", "Twig\\", "App\\"]
+                    .iter()
+                    .any(|space| name.starts_with(space)))
                 && !(one["kind"] == "objects" && name == "Closure")
         })
         .collect();

@@ -160,7 +160,12 @@ fn without_value(cookie: &str) -> String {
     let attributes = rest
         .split(';')
         .skip(1)
-        .filter(|part| !part.trim().starts_with("expires="));
+        // The clock is read twice, and a second may pass between.
+        .filter(|part| {
+            !["expires=", "Max-Age="]
+                .iter()
+                .any(|time| part.trim().starts_with(time))
+        });
     format!("{name}=…;{}", attributes.collect::<Vec<_>>().join(";"))
 }
 

@@ -12,12 +12,13 @@ use crate::harness::{App, Raw, RawClient, Server};
 const CLIENTS: usize = 8;
 
 /// What PHP itself keeps from one request to the next of a process, classic or under php-fpm.
-const KEPT_BY_PHP: [&str; 10] = [
+const KEPT_BY_PHP: [&str; 11] = [
     // Persistent connections.
     "extensions/persistent database",
     "process/persistent stream",
     // Errors of libraries, until they are read.
     "extensions/errors of openssl",
+    "extensions/keys of openssl",
     "process/sockets of the other extension",
     // Settings of libraries that PHP does not know.
     "settings/gettext",

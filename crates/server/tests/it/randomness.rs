@@ -49,7 +49,7 @@ impl Drawn {
             let values = self.steady.entry(name.clone()).or_default();
             *values.entry(value.to_string()).or_default() += 1;
         }
-        self.workers.insert(answer["pid"].as_i64().unwrap());
+        self.workers.insert(answer["worker"].as_i64().unwrap());
     }
 
     /// The sources that repeat themselves more often than chance allows.
@@ -128,7 +128,7 @@ fn draw(server: &Server, count: usize, more: &str) -> Drawn {
                     if n % (count / (KILLS + 1)) == count / (KILLS + 1) - 1
                         && kills.fetch_add(1, Ordering::Relaxed) < KILLS
                     {
-                        let pid = i32::try_from(answer["pid"].as_i64().unwrap()).unwrap();
+                        let pid = i32::try_from(answer["worker"].as_i64().unwrap()).unwrap();
                         kill(pid, Signal::KILL);
                     }
                 }

@@ -47,6 +47,16 @@ final class NoSessions implements SessionHandlerInterface
     }
 }
 
+/** The process that serves: under a fork for each request it is the parent of this one. */
+function worker(): int
+{
+    $status = file_get_contents('/proc/self/status');
+    $parent = preg_match('/^PPid:\s*(\d+)/m', $status, $found) ? (int) $found[1] : 0;
+    $title = @file_get_contents("/proc/$parent/cmdline");
+
+    return str_starts_with((string) $title, 'hearth: worker ') ? $parent : getmypid();
+}
+
 /**
  * By name: bits of the seed, and a function that draws. Where the seed is small, values may repeat as often as a
  * seed of so many bits does by chance.
@@ -142,7 +152,8 @@ function ofExtensions(): array
     }
     if (function_exists('uuid_create')) {
         $sources['uuid, random'] = [64, static fn (): string => uuid_create(UUID_TYPE_RANDOM)];
-        $sources['uuid, time'] = [64, static fn (): string => uuid_create(UUID_TYPE_TIME)];
+        // Two processes may get the same one, without isolation too: libuuid's own affair.
+        $sources['uuid, time'] = [64, static fn (): string => getmypid() . '.' . uuid_create(UUID_TYPE_TIME)];
     }
     return [...$sources, ...ofLibraries()];
 }
@@ -206,7 +217,7 @@ function draw(): void
         'xxh3' => hash('xxh3', 'hash'),
     ];
     header('Content-Type: application/json');
-    echo json_encode(['pid' => getmypid(), 'drawn' => $drawn, 'steady' => $steady, 'time' => $time]);
+    echo json_encode(['pid' => getmypid(), 'worker' => worker(), 'drawn' => $drawn, 'steady' => $steady, 'time' => $time]);
 }
 
 $object = new stdClass();
