@@ -6,6 +6,7 @@
 //! Runs in: worker.
 
 use std::io;
+use std::ops::Range;
 
 use super::clib::{kernels_part, thread_pointer};
 use super::image::{Image, Page};
@@ -29,6 +30,8 @@ pub(super) struct Hot {
     pinned: Vec<Entry>,
     /// Which page is tried next.
     next: usize,
+    /// The page that is watched again, until it is written to.
+    trial: Option<Entry>,
     requests: u32,
 }
 
@@ -102,11 +105,22 @@ impl Hot {
             page.hot = false;
             page.age = HOT_AT - 1;
         }
+        self.trial = Some(entry);
         marker.protect(&(entry.address..entry.address + PAGE))
+    }
+
+    /// The page that is watched again.
+    pub(super) fn trial(&self) -> Option<Range<usize>> {
+        self.trial.map(|entry| entry.address..entry.address + PAGE)
+    }
+
+    /// It has been written to, and is hot once more.
+    pub(super) fn end_trial(&mut self) {
+        self.trial = None;
     }
 }
 
-fn put_back_around(image: &Image, entry: Entry, kernels: &std::ops::Range<usize>) {
+fn put_back_around(image: &Image, entry: Entry, kernels: &Range<usize>) {
     let end = entry.address + PAGE;
     let before = entry.address..kernels.start.clamp(entry.address, end);
     let after = kernels.end.clamp(entry.address, end)..end;

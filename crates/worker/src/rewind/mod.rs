@@ -47,6 +47,10 @@ const SCAN_GAP: usize = 2 << 20;
 /// What cannot be seen by watching calls is looked for once in so many requests.
 const LOOK_EVERY: u64 = 64;
 
+/// Idle memory is given back once in so many requests. Each page of it that is used again is a fault, which costs a look at all
+/// pages.
+const GIVE_BACK_EVERY: u64 = 16 * LOOK_EVERY;
+
 /// Why a worker cannot go on after a request.
 #[derive(Debug)]
 pub(crate) enum Stuck {
@@ -173,7 +177,7 @@ impl Rewinder {
         self.state.unmap(touched, look)?;
         self.state.restore(touched, look)?;
         self.descriptors.restore(touched.has(Touched::FDS) || look)?;
-        if look {
+        if self.rewinds.is_multiple_of(GIVE_BACK_EVERY) {
             for piece in &self.idle {
                 process::give_back(piece)?;
             }
@@ -197,7 +201,8 @@ impl Rewinder {
         process::set_heap_end(self.image.heap_end)?;
         self.hot.put_back(&self.image);
         let faults_now = faults();
-        if faults_now != self.faults {
+        let explained = i64::from(faults_now != self.faults && self.put_back_trial()?);
+        if faults_now != self.faults + explained {
             for index in 0..self.scanned.len() {
                 if let Some(range) = self.scanned.get(index).cloned() {
                     self.put_back_written(range)?;
@@ -210,6 +215,21 @@ impl Rewinder {
             self.faults = faults();
         }
         Ok(())
+    }
+
+    /// Puts back the page that is watched again, if it was written to: that was one fault, and if there was no other, the rest need
+    /// not be looked at.
+    fn put_back_trial(&mut self) -> io::Result<bool> {
+        let Some(range) = self.hot.trial() else {
+            return Ok(false);
+        };
+        let (count, _) = self.pagemap.scan(&range, Looking::Written, &mut self.found)?;
+        if count == 0 {
+            return Ok(false);
+        }
+        self.hot.end_trial();
+        self.put_back_pages(range)?;
+        Ok(true)
     }
 
     /// Puts back what was written in `range`, without what is hot.
