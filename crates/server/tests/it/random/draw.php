@@ -205,7 +205,10 @@ function draw(): void
     $names = array_keys($sources);
     $first = (int) ($_GET['n'] ?? 0) % count($names);
     $drawn = [];
-    foreach ([...array_slice($names, $first), ...array_slice($names, 0, $first)] as $name) {
+    $order = [...array_slice($names, $first), ...array_slice($names, 0, $first)];
+    // Last, since libuuid seeds the C library's generator anew, with the time and the process id.
+    $seeding = array_filter($order, static fn (string $name): bool => str_starts_with($name, 'uuid'));
+    foreach ([...array_diff($order, $seeding), ...$seeding] as $name) {
         [$bits, $next] = $sources[$name];
         $drawn[$name] = [$bits, bin2hex($next())];
     }
