@@ -146,10 +146,10 @@ void hearth_run_worker(void);
 /* Waits for a request and has `fci` handle it; false once there are no more. */
 bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends);
 
-/* Begins a resident request. May bail out. */
-void hearth_request_begin(void);
-/* Does with an exception nobody caught what zend_execute_scripts() does. */
-void hearth_end_exception(void);
+/* Begins the request and has `fci` handle it. False: an error was fatal, or a limit was hit, and PHP has bailed out. */
+bool hearth_call_handler(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
+/* The first step of each request's end: from here on nothing is left to a caller, an exception neither. */
+void hearth_enter_shutdown(void);
 
 /* isolated.c */
 /* Finds the modules that have something to do at the end of a request. */

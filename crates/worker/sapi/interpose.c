@@ -86,6 +86,23 @@ static void note(unsigned what)
 	}
 }
 
+/* A call that a rewind cannot undo. */
+static void spoil(const char *call)
+{
+	if (watching) {
+		touched.what |= SAPI_TOUCHED_UNREWINDABLE;
+		touched.call = call;
+	}
+}
+
+/* Descriptors of the boot are open again after a rewind. */
+static void note_descriptor(int fd)
+{
+	if (fd <= touched.last_boot_fd) {
+		note(SAPI_TOUCHED_FDS);
+	}
+}
+
 /* {{{ Memory */
 
 static uintptr_t round_up(uintptr_t address)
@@ -235,8 +252,7 @@ VISIBLE int madvise(void *at, size_t len, int advice)
 VISIBLE int mprotect(void *at, size_t len, int protection)
 {
 	if (watching && in_image((uintptr_t) at, round_up((uintptr_t) at + len))) {
-		touched.what |= SAPI_TOUCHED_UNREWINDABLE;
-		touched.call = "mprotect";
+		spoil("mprotect");
 	}
 	return (int) syscall(SYS_mprotect, at, len, protection);
 }
@@ -336,51 +352,31 @@ VISIBLE int fcntl(int fd, int command, ...)
 	return (int) syscall(SYS_fcntl, fd, command, argument);
 }
 
-VISIBLE int fcntl64(int fd, int command, ...)
-{
-	void *argument;
-	va_list list;
-
-	va_start(list, command);
-	argument = va_arg(list, void *);
-	va_end(list);
-	return fcntl(fd, command, argument);
-}
+VISIBLE int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
 
 VISIBLE int close(int fd)
 {
-	if (fd <= touched.last_boot_fd) {
-		note(SAPI_TOUCHED_FDS);
-	}
+	note_descriptor(fd);
 	return (int) syscall(SYS_close, fd);
 }
 
 VISIBLE int dup2(int from, int to)
 {
-	if (to <= touched.last_boot_fd) {
-		note(SAPI_TOUCHED_FDS);
+	/* dup3() refuses what dup2() takes for a question. */
+	if (from == to) {
+		return fcntl(from, F_GETFD) < 0 ? -1 : to;
 	}
-	return from == to && fcntl(from, F_GETFD) < 0 ? -1 : from == to ? to : (int) syscall(SYS_dup3, from, to, 0);
+	return dup3(from, to, 0);
 }
 
 VISIBLE int dup3(int from, int to, int flags)
 {
-	if (to <= touched.last_boot_fd) {
-		note(SAPI_TOUCHED_FDS);
-	}
+	note_descriptor(to);
 	return (int) syscall(SYS_dup3, from, to, flags);
 }
 /* }}} */
 
 /* {{{ What a rewind cannot undo: the worker is replaced after the request */
-
-static void spoil(const char *call)
-{
-	if (watching) {
-		touched.what |= SAPI_TOUCHED_UNREWINDABLE;
-		touched.call = call;
-	}
-}
 
 VISIBLE int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {

@@ -202,14 +202,7 @@ static void each_step(void)
 void hearth_end_isolated(void)
 {
 	hearth.handled = false;
-	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
-	/* With no frame an exception in a shutdown function is reported, instead of left for a caller. */
-	EG(current_execute_data) = NULL;
-	if (EG(exception)) {
-		zend_try {
-			hearth_end_exception();
-		} zend_end_try();
-	}
+	hearth_enter_shutdown();
 	each_step();
 	/* Nobody comes back from here: the process is put back, or ends. */
 	hearth_yield(SAPI_WAITING);
@@ -218,17 +211,8 @@ void hearth_end_isolated(void)
 
 void hearth_serve_isolated(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 {
-	zval result;
-
-	ZVAL_UNDEF(&result);
-	fci->retval = &result;
-	zend_try {
-		hearth_request_begin();
-		zend_call_function(fci, fcc);
-		zval_ptr_dtor(&result);
-		/* exit() and what nobody caught end a script where they are. */
-		hearth.handled = !EG(exception);
-	} zend_end_try();
+	/* exit() and what nobody caught end a script where they are. */
+	hearth.handled = hearth_call_handler(fci, fcc) && !EG(exception);
 	if (!hearth.handled) {
 		hearth_end_isolated();
 	}

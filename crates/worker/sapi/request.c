@@ -218,7 +218,7 @@ static void forget_ticks(void)
  * What zend_execute_scripts() does with an exception nobody caught (php-src Zend/zend.c, 8.2). The handler stays
  * set, even if it ends in exit().
  */
-void hearth_end_exception(void)
+static void end_exception(void)
 {
 	zval handler;
 	int depth = zend_stack_count(&EG(user_exception_handlers));
@@ -251,7 +251,7 @@ void hearth_end_exception(void)
 /*
  * The list at the beginning. Order as in main/main.c php_request_startup() (8.2). May bail out.
  */
-void hearth_request_begin(void)
+static void request_begin(void)
 {
 	zend_execute_data *frame = EG(current_execute_data);
 	zval error_handler;
@@ -306,6 +306,18 @@ void hearth_request_begin(void)
 	ZVAL_COPY_VALUE(&EG(user_error_handler), &error_handler);
 }
 
+void hearth_enter_shutdown(void)
+{
+	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
+	/* With no frame an exception in a shutdown function is reported, instead of left for a caller. */
+	EG(current_execute_data) = NULL;
+	if (EG(exception)) {
+		zend_try {
+			end_exception();
+		} zend_end_try();
+	}
+}
+
 /*
  * The list at the end. Order as in main/main.c php_request_shutdown() (8.2), without what ends the script. Each
  * step stands alone, so that one that fails does not keep the next from running. False: an error was fatal, the
@@ -313,12 +325,7 @@ void hearth_request_begin(void)
  */
 static bool request_end(void)
 {
-	EG(flags) |= EG_FLAGS_IN_SHUTDOWN;
-	/* With no frame an exception in a shutdown function is reported, instead of left for a caller. */
-	EG(current_execute_data) = NULL;
-	if (EG(exception)) {
-		hearth_end_exception();
-	}
+	hearth_enter_shutdown();
 	if (!hearth.fatal) {
 		php_call_shutdown_functions();
 		php_free_shutdown_functions();
@@ -405,7 +412,7 @@ static void leave_script(void)
 
 	if (!zend_is_unwind_exit(EG(exception))) {
 		EG(current_execute_data) = NULL;
-		hearth_end_exception();
+		end_exception();
 		EG(current_execute_data) = frame;
 	}
 	if (hearth.fatal) {
@@ -417,27 +424,33 @@ static void leave_script(void)
 	}
 }
 
-static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends)
+bool hearth_call_handler(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 {
-	zend_execute_data *frame = EG(current_execute_data);
-	volatile bool bailed_out = false;
+	volatile bool returned = false;
 	zval result;
 
 	ZVAL_UNDEF(&result);
 	fci->retval = &result;
 	zend_try {
-		hearth_request_begin();
+		request_begin();
 		zend_call_function(fci, fcc);
 		zval_ptr_dtor(&result);
-	} zend_catch {
-		bailed_out = true;
+		returned = true;
 	} zend_end_try();
-	if (exit_ends == EXIT_ENDS_SCRIPT && !bailed_out && EG(exception)) {
+	return returned;
+}
+
+static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends)
+{
+	zend_execute_data *frame = EG(current_execute_data);
+	bool returned = hearth_call_handler(fci, fcc);
+
+	if (exit_ends == EXIT_ENDS_SCRIPT && returned && EG(exception)) {
 		EG(current_execute_data) = frame;
 		leave_script();
 		return;
 	}
-	if (bailed_out || !request_end()) {
+	if (!returned || !request_end()) {
 		abandon();
 	}
 	EG(current_execute_data) = frame;
