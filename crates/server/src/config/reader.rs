@@ -91,6 +91,11 @@ impl Reader {
         None
     }
 
+    /// One of a few words; `default` where there is none.
+    pub(super) fn word_or<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)], default: T) -> T {
+        self.word(key, words).map_or(default, |(value, _)| value)
+    }
+
     /// A list of strings; a single string is a list too. With where it was written.
     pub(super) fn list(&mut self, key: &'static str) -> Option<(Vec<String>, Origin)> {
         let setting = self.take(key)?;

@@ -175,12 +175,8 @@ fn log(reader: &mut Reader) -> Log {
         ("debug", tracing::Level::DEBUG),
     ];
     Log {
-        format: reader
-            .word("log.format", &formats)
-            .map_or(LogFormat::Text, |(format, _)| format),
-        level: reader
-            .word("log.level", &levels)
-            .map_or(tracing::Level::INFO, |(level, _)| level),
+        format: reader.word_or("log.format", &formats, LogFormat::Text),
+        level: reader.word_or("log.level", &levels, tracing::Level::INFO),
         access: reader.switch("log.access", true),
     }
 }
@@ -230,9 +226,7 @@ fn worker_binary() -> PathBuf {
 
 fn isolation(reader: &mut Reader) -> Isolation {
     let words = [("request", Isolation::Request), ("none", Isolation::None)];
-    reader
-        .word("pool.web.isolation", &words)
-        .map_or(Isolation::Request, |(isolation, _)| isolation)
+    reader.word_or("pool.web.isolation", &words, Isolation::Request)
 }
 
 fn isolation_method(reader: &mut Reader) -> IsolationMethod {
@@ -241,9 +235,7 @@ fn isolation_method(reader: &mut Reader) -> IsolationMethod {
         ("rewind", IsolationMethod::Rewind),
         ("fork", IsolationMethod::Fork),
     ];
-    reader
-        .word("pool.web.isolation_method", &words)
-        .map_or(IsolationMethod::Auto, |(method, _)| method)
+    reader.word_or("pool.web.isolation_method", &words, IsolationMethod::Auto)
 }
 
 fn warmup(reader: &mut Reader) -> Warmup {
@@ -252,9 +244,7 @@ fn warmup(reader: &mut Reader) -> Warmup {
         ("requests", Warmup::Requests),
         ("none", Warmup::None),
     ];
-    reader
-        .word("pool.web.warmup", &words)
-        .map_or(Warmup::Clean, |(warmup, _)| warmup)
+    reader.word_or("pool.web.warmup", &words, Warmup::Clean)
 }
 
 fn warmup_paths(reader: &mut Reader) -> Vec<String> {
