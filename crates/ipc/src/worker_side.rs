@@ -120,13 +120,7 @@ impl WorkerSide {
             held: [None; LANES],
             written: [Position(0); LANES],
         };
-        for map in [
-            side.ctl.bytes(),
-            side.est.bytes(),
-            &side.req,
-            side.resp.bytes(),
-            side.ack.bytes(),
-        ] {
+        for map in side.mappings() {
             map.keep_from_children()?;
         }
         Ok(side)
@@ -134,16 +128,21 @@ impl WorkerSide {
 
     /// Lets this process's next children go on with the exchange that it runs, in its place.
     pub fn share_with_children(&self) -> io::Result<()> {
-        for map in [
+        for map in self.mappings() {
+            map.share_with_children()?;
+        }
+        Ok(())
+    }
+
+    /// Everything that `open` has mapped.
+    fn mappings(&self) -> [&Bytes; 5] {
+        [
             self.ctl.bytes(),
             self.est.bytes(),
             &self.req,
             self.resp.bytes(),
             self.ack.bytes(),
-        ] {
-            map.share_with_children()?;
-        }
-        Ok(())
+        ]
     }
 
     /// A child has run this exchange to its end: what it wrote to the lane is taken note of.

@@ -58,17 +58,10 @@ pub(crate) struct Obstacles {
 
 /// The descriptors that are open now.
 pub(crate) fn descriptors() -> Descriptors {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return Descriptors::new();
-    };
-    let numbers: Vec<String> = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let numbers = process::open_descriptors().unwrap_or_default();
     let open = numbers.into_iter().filter_map(|number| {
-        // That of the folder itself is gone by now.
         let target = std::fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
-        Some((number.parse().ok()?, target.to_string_lossy().into_owned()))
+        Some((number, target.to_string_lossy().into_owned()))
     });
     open.collect()
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -123,6 +123,28 @@ pub(crate) fn other_threads() -> io::Result<Vec<String>> {
         }
     }
     Ok(names.iter().map(|name| name.trim_end().to_owned()).collect())
+}
+
+/// The numbers of this process's open descriptors.
+pub(crate) fn open_descriptors() -> io::Result<Vec<RawFd>> {
+    let folder = rustix::fs::open(
+        c"/proc/self/fd",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let own = folder.as_raw_fd();
+    let mut buffer = Vec::with_capacity(4096);
+    let mut entries = rustix::fs::RawDir::new(&folder, buffer.spare_capacity_mut());
+    let mut open = Vec::new();
+    while let Some(entry) = entries.next() {
+        let name = entry?
+            .file_name()
+            .to_str()
+            .ok()
+            .and_then(|name| name.parse::<RawFd>().ok());
+        open.extend(name.filter(|&number| number != own));
+    }
+    Ok(open)
 }
 
 /// Kills this process when the last writer of `lifeline` (a pipe) is gone, which is when the server is. The kernel does it, so

@@ -126,7 +126,8 @@ fn a_persistent_connection_that_nobody_uses_is_closed_before_the_fork() {
 
 #[test]
 fn a_thread_of_the_boot_is_refused_by_name() {
-    let said = refusal(&app(), "thread.php");
+    let booted = Path::new(env!("CARGO_MANIFEST_DIR")).join("../worker/tests/apps");
+    let said = refusal(&App::at(&booted), "threads.php");
     assert!(said.contains("(telemetry)"), "{said}");
     assert!(said.contains("Ways out"), "{said}");
 }

@@ -3,13 +3,13 @@
 //!
 //! Runs in: zygote, and a short-lived child of it.
 
-use std::io;
+use std::io::{self, Read};
 
 use rustix::process::{WaitOptions, waitpid};
 
+use super::Rewinder;
 use super::image::Image;
 use super::regions::{Kind, PAGE, Region};
-use super::{Rewinder, descriptors};
 use crate::php::{Exchange, Php};
 use crate::process::{self, Forked};
 
@@ -30,15 +30,16 @@ pub(crate) fn self_check<E: Exchange + 'static>(image: &Image, php: &mut Php<E>)
         }
         Forked::Parent(child) => {
             drop(writer);
-            let mut report = vec![0; 4096];
-            let length = descriptors::read_all(&reader, &mut report).map_err(failed)?;
+            let mut report = Vec::new();
+            std::fs::File::from(reader)
+                .read_to_end(&mut report)
+                .map_err(failed)?;
             let status = waitpid(Some(child), WaitOptions::empty())
                 .map_err(|error| failed(error.into()))?
                 .and_then(|(_, status)| status.exit_status());
             if status == Some(0) {
                 return Ok(());
             }
-            report.truncate(length);
             let report = String::from_utf8_lossy(&report);
             let report = if report.is_empty() { "it crashed" } else { &report };
             Err(format!("the self-check failed: {report}"))

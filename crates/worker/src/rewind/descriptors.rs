@@ -9,6 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
 
+use crate::process::open_descriptors;
+
 /// The descriptors that a worker starts with.
 #[derive(Debug)]
 pub(super) struct Descriptors {
@@ -53,7 +55,7 @@ impl Descriptors {
                 number,
                 copy,
                 flags: fcntl_getfl(fd)?,
-                close_on_exec: rustix::io::fcntl_getfd(fd)?.contains(rustix::io::FdFlags::CLOEXEC),
+                close_on_exec: is_close_on_exec(fd)?,
             });
         }
         Ok(all)
@@ -94,17 +96,27 @@ impl Descriptors {
 
 impl Saved {
     fn restore(&self) -> io::Result<()> {
-        let flags = if self.close_on_exec { libc::O_CLOEXEC } else { 0 };
-        // SAFETY: gives `number` back what it named at the boot; no Rust object owns what it names now.
-        if unsafe { libc::syscall(libc::SYS_dup3, self.copy.as_raw_fd(), self.number, flags) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        rename(&self.copy, self.number, self.close_on_exec)?;
         // The flags belong to the open file, which both names share.
         if fcntl_getfl(&self.copy)? != self.flags {
             fcntl_setfl(&self.copy, self.flags)?;
         }
         Ok(())
     }
+}
+
+/// Has `number`, a descriptor of the boot, name what `fd` names.
+fn rename(fd: &OwnedFd, number: RawFd, close_on_exec: bool) -> io::Result<()> {
+    let flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
+    // SAFETY: no Rust object owns what the number names now.
+    if unsafe { libc::syscall(libc::SYS_dup3, fd.as_raw_fd(), number, flags) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn is_close_on_exec(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(rustix::io::fcntl_getfd(fd)?.contains(rustix::io::FdFlags::CLOEXEC))
 }
 
 /// Names every free number below the last one that is open, so that what a request opens lies above all that is kept.
@@ -138,30 +150,10 @@ fn own_position(fd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
     // A file that may not be opened anew (its rights have changed) is shared, as under php-fpm after a fork.
     let kept = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::NOFOLLOW);
     if let Ok(own) = rustix::fs::open(path, kept | OFlags::CLOEXEC, Mode::empty()) {
-        let close_on_exec = rustix::io::fcntl_getfd(fd)?.contains(rustix::io::FdFlags::CLOEXEC);
-        let number = fd.as_raw_fd();
-        let dup_flags = if close_on_exec { libc::O_CLOEXEC } else { 0 };
-        // SAFETY: the number goes on naming the same file.
-        if unsafe { libc::syscall(libc::SYS_dup3, own.as_raw_fd(), number, dup_flags) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        rename(&own, fd.as_raw_fd(), is_close_on_exec(fd)?)?;
         rustix::fs::seek(fd, SeekFrom::Start(position))?;
     }
     Ok(Some(position))
-}
-
-/// Fills `buffer` until it is full or the other side has closed; how much there was.
-pub(super) fn read_all(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut length = 0;
-    while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match rustix::io::read(fd, rest) {
-            Ok(0) => break,
-            Ok(count) => length += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(length)
 }
 
 /// Closes what is open from `first` on.
@@ -171,26 +163,4 @@ fn close_from(first: RawFd) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
-}
-
-/// The numbers of this process's open descriptors.
-fn open_descriptors() -> io::Result<Vec<RawFd>> {
-    let folder = rustix::fs::open(
-        c"/proc/self/fd",
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let own = folder.as_raw_fd();
-    let mut buffer = Vec::with_capacity(4096);
-    let mut entries = rustix::fs::RawDir::new(&folder, buffer.spare_capacity_mut());
-    let mut open = Vec::new();
-    while let Some(entry) = entries.next() {
-        let name = entry?
-            .file_name()
-            .to_str()
-            .ok()
-            .and_then(|name| name.parse::<RawFd>().ok());
-        open.extend(name.filter(|&number| number != own));
-    }
-    Ok(open)
 }

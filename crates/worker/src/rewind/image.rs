@@ -53,7 +53,7 @@ impl Image {
         // Both before the regions are read: memory that is mapped later belongs to nobody's request.
         let idle = php.free_memory();
         let pagemap = Pagemap::open()?;
-        let regions = regions::find(&[])?;
+        let regions = regions::find()?;
         let count = regions.iter().map(Region::pages).sum::<usize>();
         let mut image = Self {
             regions,

@@ -241,22 +241,22 @@ fn set_handler(signal: libc::c_int, action: &libc::sigaction) -> io::Result<()> 
 }
 
 fn mask() -> libc::sigset_t {
-    let mut mask = std::mem::MaybeUninit::uninit();
-    // SAFETY: makes an empty set.
-    unsafe { libc::sigemptyset(mask.as_mut_ptr()) };
     // SAFETY: fills the set and changes nothing.
-    unsafe { libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr()) };
-    // SAFETY: sigemptyset() has initialised it.
-    unsafe { mask.assume_init() }
+    signals(|set| unsafe { libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), set) })
 }
 
 /// Signals that wait because they are blocked.
 fn pending() -> libc::sigset_t {
+    // SAFETY: fills the set and changes nothing.
+    signals(|set| unsafe { libc::sigpending(set) })
+}
+
+/// The set that `fill` is given to fill; empty if it does not.
+fn signals(fill: impl FnOnce(*mut libc::sigset_t) -> libc::c_int) -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::uninit();
     // SAFETY: makes an empty set.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: fills the set and changes nothing.
-    unsafe { libc::sigpending(set.as_mut_ptr()) };
+    fill(set.as_mut_ptr());
     // SAFETY: sigemptyset() has initialised it.
     unsafe { set.assume_init() }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Mapping<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Reads the lines of `/proc/self/maps`.
+/// Reads the lines of `/proc/self/maps`, and skips those that `/proc/self/smaps` has besides.
 pub(crate) fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
     text.lines().filter_map(|line| {
         let (range, rest) = line.split_once(' ')?;
@@ -72,13 +72,13 @@ pub(crate) fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
     })
 }
 
-/// The regions of this process, in the order of their addresses. `kept` is memory that is not part of the image.
-pub(crate) fn find(kept: &[Range<usize>]) -> io::Result<Vec<Region>> {
+/// The regions of this process, in the order of their addresses.
+pub(crate) fn find() -> io::Result<Vec<Region>> {
     let loaded = Loaded::find();
-    let mut kept: Vec<Addresses> = kept.to_vec();
+    // It has the lines of `maps`, and others between them.
+    let text = std::fs::read_to_string("/proc/self/smaps")?;
+    let mut kept = droppable(&text);
     kept.push(loaded.executable.clone());
-    kept.extend(droppable(&std::fs::read_to_string("/proc/self/smaps")?));
-    let text = std::fs::read_to_string("/proc/self/maps")?;
     let mut regions = Vec::new();
     let mut first_page = 0;
     for mapping in mappings(&text) {
@@ -128,7 +128,7 @@ fn droppable(smaps: &str) -> Vec<Addresses> {
 
 /// The host's stack, and what the kernel maps for itself.
 fn is_kernels(name: &str) -> bool {
-    matches!(name, "[stack]" | "[vvar]" | "[vdso]" | "[vsyscall]") || name.starts_with("[vvar")
+    matches!(name, "[stack]" | "[vdso]" | "[vsyscall]") || name.starts_with("[vvar")
 }
 
 /// What is left of `whole` without the `holes`.

@@ -3,7 +3,7 @@
 /*
  * A worker script that starts a thread while it boots, as some extensions do.
  *
- * Runs in: zygote. Called by: tests/it.
+ * Runs in: zygote. Called by: tests/it, and the server's tests/it/refusal.rs.
  */
 
 declare(strict_types=1);
