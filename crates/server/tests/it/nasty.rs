@@ -225,11 +225,7 @@ fn assert_no_trace_of_resident_requests(method: &str, requests: usize) {
     let requests = chosen.map_or(requests, |count| {
         count.parse().expect("HEARTH_TEST_NASTY is a number")
     });
-    let mut expected = record();
-    if method == "fork" {
-        // An open file of the boot is the same for all children: what one sets on it (O_NONBLOCK), the next one has.
-        expected.remove("process/file of the boot moved");
-    }
+    let expected = record();
     let method = format!("pool.web.isolation_method={method:?}");
     let server = resident(4, &["pool.web.isolation=\"request\"", &method]);
     let plan = plan(&server, expected, "yes", requests);

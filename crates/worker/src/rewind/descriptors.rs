@@ -13,7 +13,7 @@ use crate::process::open_descriptors;
 
 /// The descriptors that a worker starts with.
 #[derive(Debug)]
-pub(super) struct Descriptors {
+pub(crate) struct Descriptors {
     saved: Vec<Saved>,
     /// Files whose position a request may move without telling.
     seekable: Vec<(RawFd, u64)>,
@@ -33,7 +33,7 @@ struct Saved {
 
 impl Descriptors {
     /// Those that are open now.
-    pub(super) fn save() -> io::Result<Self> {
+    pub(crate) fn save() -> io::Result<Self> {
         fill_holes()?;
         let open = open_descriptors()?;
         let last_boot = open.iter().copied().max().unwrap_or(2);
@@ -66,8 +66,8 @@ impl Descriptors {
         self.last_boot
     }
 
-    /// Closes what the request has opened. With `all`, also opens again what it may have closed.
-    pub(super) fn restore(&self, all: bool) -> io::Result<()> {
+    /// Closes what the request has opened. With `all`, also opens again what it may have closed, and gives open files their flags.
+    pub(crate) fn restore(&self, all: bool) -> io::Result<()> {
         if all {
             for saved in &self.saved {
                 saved.restore()?;

@@ -27,7 +27,7 @@ use std::io;
 use std::ops::Range;
 
 pub(crate) use check::self_check;
-use descriptors::Descriptors;
+pub(crate) use descriptors::Descriptors;
 use hot::Hot;
 pub(crate) use image::Image;
 use kernel::{Found, Looking, Marker, Pagemap};

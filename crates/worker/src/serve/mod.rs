@@ -34,7 +34,7 @@ use crate::isolation::Undo;
 use crate::leaks::Sampler;
 use crate::php::{End, Find, Param, Php, Request};
 use crate::process;
-use crate::rewind::Rewinder;
+use crate::rewind::{Descriptors, Rewinder};
 
 /// What a worker starts with.
 pub(crate) struct Start {
@@ -111,7 +111,7 @@ enum Way {
     Classic,
     Resident(Sampler),
     Rewound { rewinder: Box<Rewinder>, paranoid: bool },
-    Forked,
+    Forked(Descriptors),
 }
 
 impl Way {
@@ -128,8 +128,11 @@ impl Way {
                 paranoid,
             },
             (Mode::Resident, Undo::Fork) => {
-                host.share_with_children().map_err(|error| error.to_string())?;
-                Self::Forked
+                host.share_with_children()
+                    .map_err(|error| format!("sharing memory with forks: {error}"))?;
+                let descriptors =
+                    Descriptors::save().map_err(|error| format!("saving the descriptors: {error}"))?;
+                Self::Forked(descriptors)
             }
         })
     }
@@ -139,15 +142,23 @@ impl Way {
             Self::Classic => classic::serve(php, host, request),
             Self::Resident(sampler) => resident::serve(php, host, (request, sampler.next())),
             Self::Rewound { .. } => resident::serve(php, host, (request, Find::Nothing)),
-            Self::Forked => forked::serve(php, host, request)
+            Self::Forked(_) => forked::serve(php, host, request)
                 .unwrap_or_else(|error| Step::Ended(format!("forking for a request: {error}").into())),
         }
     }
 
     /// After the request, and after its response.
     fn undo(&mut self, php: &mut Php<Host>) -> Step {
-        let Self::Rewound { rewinder, paranoid } = self else {
-            return Step::Next;
+        let (rewinder, paranoid) = match self {
+            Self::Classic | Self::Resident(_) => return Step::Next,
+            Self::Rewound { rewinder, paranoid } => (rewinder, paranoid),
+            // The fork's open files are this process's, too: where it left them, the next one would find them.
+            Self::Forked(descriptors) => {
+                return descriptors.restore(true).map_or_else(
+                    |error| Step::Ended(format!("restoring the descriptors: {error}").into()),
+                    |()| Step::Next,
+                );
+            }
         };
         if let Err(stuck) = rewinder.rewind(php) {
             return Step::Ended(stuck.to_string().into());
