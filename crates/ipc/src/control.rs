@@ -192,7 +192,7 @@ pub enum FromZygote {
         undoing: Option<Undoing>,
     },
     /// Answer to [`ToZygote::Report`].
-    Report(Report),
+    Report(Box<Report>),
     /// The application did not boot; the zygote ends.
     BootFailed {
         /// What happened, for the log.
@@ -248,9 +248,11 @@ pub struct Report {
     pub generators: Vec<String>,
     /// What should not be so, a sentence each.
     pub findings: Vec<String>,
+    /// What requests of the warm-up have left in it; `None`: it has served none.
+    pub left_by_warmup: Option<Left>,
     /// What makes requests dearer than they need be.
     pub seal_problem: Option<String>,
-    /// How many entries of the lists were left out: each has at most [`MAX_REPORTED`].
+    /// How many entries of the lists were left out: each has at most [`MAX_REPORTED`], or [`MAX_LEFT`].
     pub left_out: u64,
 }
 
@@ -265,6 +267,17 @@ pub struct ImageSize {
 
 /// Entries of each list of a [`Report`].
 pub const MAX_REPORTED: usize = 32;
+/// Entries of [`Left::named`]: with texts as long as they may be, the whole report is one message.
+pub const MAX_LEFT: usize = 64;
+
+/// What a warm-up has left in the application that serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// All but the following, at most [`MAX_LEFT`].
+    pub named: Vec<Leak>,
+    /// Classes that have more objects; functions and classes that were loaded: what a warm-up is for.
+    pub code: u32,
+}
 
 /// Worker → server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

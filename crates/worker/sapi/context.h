@@ -49,6 +49,8 @@ typedef enum hearth_task {
 	TASK_WORKER,
 	TASK_CLASSIC,
 	TASK_LOOK,
+	TASK_REMEMBER,
+	TASK_COMPARE,
 	TASK_SEAL
 } hearth_task;
 
@@ -137,6 +139,8 @@ extern hearth_context hearth __attribute__((visibility("hidden")));
 void hearth_yield(sapi_state state);
 /* Has the coroutine, which waits for a request, do something else meanwhile. */
 void hearth_do(hearth_task task);
+/* In the coroutine: does that. */
+void hearth_perform(void);
 void hearth_log(int level, const char *message, size_t len);
 int hearth_send_headers(sapi_headers_struct *headers);
 
@@ -213,6 +217,9 @@ bool hearth_filter_is_plain(void);
 /* Around a request that the host has chosen: looks, and tells the host what is left. */
 void hearth_leaks_before(void);
 void hearth_leaks_after(void);
+/* Around several requests. */
+void hearth_leaks_remember(void);
+void hearth_leaks_compare(void);
 
 /* user_ini.c */
 void hearth_user_ini_startup(void);

@@ -2,15 +2,15 @@
  * What a request of a resident script leaves behind, by name and place, and how much memory. Where values are is in
  * leaks_values.c; settings, handlers, resources and the process are in leaks_process.c.
  *
- * For requests that the host chose: a look around before the request and one after it. Values are compared by a
- * fingerprint of limited depth, so a change deep in an array may go unseen; what is told has changed. No value ever
- * leaves this file, only types, sizes and names.
+ * For requests that the host chose: a look around before the request and one after it. For a warm-up: one before its
+ * first request and one after its last. Values are compared by a fingerprint of limited depth, so a change deep in an
+ * array may go unseen; what is told has changed. No value ever leaves this file, only types, sizes and names.
  *
  * A look reads and calls no code of the application, but for destructors of garbage and what spl_autoload_functions()
  * does. It keeps its tables in process memory (malloc): nothing of it is in PHP's heap, whose growth it measures. A
  * request that the host did not choose costs one comparison.
  *
- * Runs in: worker. Called by: request.c.
+ * Runs in: worker, zygote. Called by: request.c, sapi.c.
  */
 #include "leaks.h"
 
@@ -433,6 +433,38 @@ void hearth_leaks_after(void)
 	leaks->fresh = leaks->watching == SAPI_LEAKS_ALL;
 	leaks->watching = SAPI_LEAKS_NONE;
 }
+
+/* }}} */
+
+/* {{{ A warm-up */
+
+void hearth_leaks_remember(void)
+{
+	hearth.leaks = hearth.leaks ? hearth.leaks : start();
+	if (hearth.leaks) {
+		collect_garbage();
+		look_around(hearth.leaks, false, true);
+	}
+}
+
+void hearth_leaks_compare(void)
+{
+	struct hearth_leaks *leaks = hearth.leaks;
+
+	if (!leaks) {
+		return;
+	}
+	collect_garbage();
+	look_around(leaks, true, true);
+	/* Nothing of it shall be in the image. */
+	hearth.leaks = NULL;
+	free(leaks->states[0].records);
+	free(leaks->states[1].records);
+	free(leaks);
+}
+/* }}} */
+
+/* {{{ The contract of sapi.h */
 
 void sapi_find_leaks(sapi_leaks which)
 {

@@ -2,7 +2,7 @@
  * What the parts of the search for leaks share: leaks.c compares and tells, leaks_values.c looks at values of PHP,
  * leaks_process.c at settings, handlers, resources and the process. Nobody else includes it.
  *
- * Runs in: worker.
+ * Runs in: worker, zygote.
  */
 #ifndef HEARTH_LEAKS_H
 #define HEARTH_LEAKS_H

@@ -2,7 +2,7 @@
  * What a request of a resident script leaves behind besides values: settings, handlers, declarations, resources, and
  * what belongs to the process. See leaks.c.
  *
- * Runs in: worker. Called by: leaks.c.
+ * Runs in: worker, zygote. Called by: leaks.c.
  */
 #include "leaks.h"
 

@@ -2,7 +2,7 @@
  * Where the values are that outlive a request of a resident script: globals, statics, and the properties of objects,
  * which are looked at one by one, without following what they refer to. See leaks.c.
  *
- * Runs in: worker. Called by: leaks.c.
+ * Runs in: worker, zygote. Called by: leaks.c.
  */
 #include "leaks.h"
 

@@ -506,12 +506,7 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 	hearth.phase = PHASE_BETWEEN;
 	hearth_yield(SAPI_WAITING);
 	while (hearth.task != TASK_NONE) {
-		if (hearth.task == TASK_SEAL) {
-			hearth_seal();
-		} else {
-			hearth_look_through(hearth.wanted);
-		}
-		hearth.task = TASK_NONE;
+		hearth_perform();
 		/* Every request starts here. */
 		hearth_yield(SAPI_WAITING);
 	}

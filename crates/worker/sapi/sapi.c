@@ -418,6 +418,41 @@ void hearth_do(hearth_task task)
 	resume();
 }
 
+void hearth_perform(void)
+{
+	switch (hearth.task) {
+		case TASK_LOOK:
+			hearth_look_through(hearth.wanted);
+			break;
+		case TASK_REMEMBER:
+			hearth_leaks_remember();
+			break;
+		case TASK_COMPARE:
+			hearth_leaks_compare();
+			break;
+		case TASK_SEAL:
+			hearth_seal();
+			break;
+		case TASK_NONE:
+		case TASK_WORKER:
+		case TASK_CLASSIC:
+			break;
+	}
+	hearth.task = TASK_NONE;
+}
+
+void sapi_remember(void)
+{
+	hearth_do(TASK_REMEMBER);
+}
+
+void sapi_compare(void *exchange)
+{
+	hearth.exchange = exchange;
+	hearth_do(TASK_COMPARE);
+	hearth.exchange = NULL;
+}
+
 void sapi_seal(void)
 {
 	hearth_do(TASK_SEAL);

@@ -116,7 +116,7 @@ typedef struct sapi_host {
 	void   (*finish)(void *ctx);
 	/* True once the client has gone (connection_aborted()). */
 	bool   (*aborted)(void *ctx);
-	/* What a request left behind that sapi_find_leaks() had chosen; only until the sapi_serve() of that request returns. */
+	/* What a request left behind that sapi_find_leaks() had chosen, until the sapi_serve() of that request returns; or what sapi_compare() found. */
 	void   (*leak)(void *ctx, const sapi_leak *leak);
 	/* A line for the log; `level` is a syslog priority, LOG_ERR == 3. `ctx` may be NULL (boot). */
 	void   (*log)(void *ctx, int level, const char *message, size_t len);
@@ -220,6 +220,10 @@ bool       sapi_jit(void);
 void       sapi_set_host(const sapi_host *host);
 /* Worker, resident, where nothing is undone: the next sapi_serve() tells what its request leaves behind. */
 void       sapi_find_leaks(sapi_leaks which);
+/* Zygote, resident, while the script waits: remembers what there is, for the next sapi_compare(). */
+void       sapi_remember(void);
+/* Tells sapi_host.leak, with that `ctx`, what requests have left behind since sapi_remember(). */
+void       sapi_compare(void *ctx);
 /* Worker, classic: runs request->script from the top as php-fpm does; the exit status. */
 int        sapi_run(void *ctx, const sapi_request *request);
 /* Zygote, resident, after the last sapi_start() and before sapi_seal(): tells what is to be known before requests start from it. */

@@ -106,6 +106,7 @@ fn report(contents: &Contents, opened: Descriptors, findings: Vec<String>) -> Re
             short(&held.to_string())
         }),
         findings: cut(findings, &mut left_out, |finding| short(&finding)),
+        left_by_warmup: None,
         seal_problem: None,
         left_out,
     }

@@ -1,8 +1,9 @@
 //! Which requests are looked at for what they leave behind, and what is said about one.
 //!
 //! For resident pools in which nothing is undone. C does the looking (`sapi/leaks.c`); the server adds up what workers say.
+//! What a warm-up has left is gathered here too.
 //!
-//! Runs in: worker. Called by `serve` and `host`.
+//! Runs in: worker, zygote. Called by `serve`, `host` and `warm`.
 
 use ipc::control::{self, Leak, MAX_LEAK_TEXT, MAX_LEAKS};
 
@@ -43,16 +44,33 @@ impl Sampler {
     }
 }
 
-/// What one request left behind.
-#[derive(Debug, Default)]
+/// What one request left behind, or a warm-up.
+#[derive(Debug)]
 pub(crate) struct Leaks {
     /// `None`: nobody has looked.
     kept_bytes: Option<i64>,
     found: Vec<Leak>,
+    room: usize,
     more: u32,
 }
 
+impl Default for Leaks {
+    fn default() -> Self {
+        Self::with_room(MAX_LEAKS)
+    }
+}
+
 impl Leaks {
+    /// Keeps so many things, and counts the others.
+    pub(crate) const fn with_room(room: usize) -> Self {
+        Self {
+            kept_bytes: None,
+            found: Vec::new(),
+            room,
+            more: 0,
+        }
+    }
+
     /// Notes one thing. The same of several objects counts once.
     pub(crate) fn add(&mut self, leak: &php::Leak<'_>) {
         let Some(kind) = leak.kind() else {
@@ -67,7 +85,7 @@ impl Leaks {
         {
             return;
         }
-        if self.found.len() == MAX_LEAKS {
+        if self.found.len() == self.room {
             self.more = self.more.saturating_add(1);
             return;
         }
@@ -77,6 +95,16 @@ impl Leaks {
             place,
             change: text(leak.change.as_bytes()),
         });
+    }
+
+    /// How many things there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.found.len() + self.more as usize
+    }
+
+    /// What was found, and how many more there were.
+    pub(crate) fn found(self) -> (Vec<Leak>, u32) {
+        (self.found, self.more)
     }
 
     /// For the server; `None` if nobody has looked.

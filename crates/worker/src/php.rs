@@ -260,6 +260,8 @@ unsafe extern "C" {
     fn sapi_start(script: *const c_char) -> State;
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
     fn sapi_find_leaks(which: Find);
+    fn sapi_remember();
+    fn sapi_compare(exchange: *mut c_void);
     fn sapi_run(exchange: *mut c_void, request: *const Request<'_>) -> c_int;
     fn sapi_seal();
     fn sapi_free_memory(ranges: *mut Memory, capacity: usize) -> usize;
@@ -410,6 +412,18 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn find_leaks(&mut self, which: Find) {
         // SAFETY: sets one variable.
         unsafe { sapi_find_leaks(which) }
+    }
+
+    /// Remembers what there is, for [`Self::compare`].
+    pub(crate) fn remember(&mut self) {
+        // SAFETY: PHP is booted; without a waiting script nothing happens.
+        unsafe { sapi_remember() }
+    }
+
+    /// Tells [`Exchange::leak`] what requests have left behind since [`Self::remember`].
+    pub(crate) fn compare(&mut self, exchange: &mut E) {
+        // SAFETY: as above; the reference lives until the call returns, and C does not keep it.
+        unsafe { sapi_compare(ptr::from_mut(exchange).cast()) }
     }
 
     /// Tells the waiting worker script that there are no more requests, and lets it end.

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-use ipc::control::{Boot, Warmup};
+use ipc::control::{self, Boot, LeakKind, MAX_LEFT, Warmup};
 use ipc::head::{Known, RequestReader};
 use ipc::logline::Level;
 
 use crate::host::{self, Host};
+use crate::leaks::Leaks;
 use crate::php::{End, Exchange, Leak, Php, State, Str};
 use crate::serve::{self, request};
 
@@ -33,6 +34,40 @@ pub(crate) struct Silence {
     status: Option<u16>,
     failed: bool,
     body: Vec<u8>,
+    /// Only while what the warm-up has left is looked for.
+    left: Option<Left>,
+}
+
+/// What a warm-up has left in the application that serves.
+#[derive(Debug)]
+pub(crate) struct Left {
+    named: Leaks,
+    code: u32,
+}
+
+impl Left {
+    const NOTHING: Self = Self {
+        named: Leaks::with_room(MAX_LEFT),
+        code: 0,
+    };
+
+    fn add(&mut self, leak: &Leak<'_>) {
+        match leak.kind() {
+            // That services are built and code is loaded is what a warm-up is for.
+            Some(LeakKind::Objects | LeakKind::Classes | LeakKind::Function) => self.code += 1,
+            _ => self.named.add(leak),
+        }
+    }
+
+    /// For the server, and how much had no room there.
+    pub(crate) fn report(self) -> (control::Left, u32) {
+        let (named, more) = self.named.found();
+        let left = control::Left {
+            named,
+            code: self.code,
+        };
+        (left, more)
+    }
 }
 
 impl Exchange for Silence {
@@ -63,8 +98,10 @@ impl Exchange for Silence {
         false
     }
 
-    fn leak(&mut self, _leak: &Leak<'_>) {
-        // Nobody has asked: workers are looked at, not the zygote.
+    fn leak(&mut self, leak: &Leak<'_>) {
+        if let Some(left) = &mut self.left {
+            left.add(leak);
+        }
     }
 
     fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]) {
@@ -83,20 +120,28 @@ struct Count {
 }
 
 /// Runs `script` up to its first `hearth_handle_request()`. An error is a sentence; what PHP said of it is in
-/// [`host::take_boot_errors`].
-pub(crate) fn start(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Result<(), String> {
+/// [`host::take_boot_errors`]. `None`: no request was served by the instance that serves.
+pub(crate) fn start(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Result<Option<Left>, String> {
     let warmup = if boot.warmup_requests.is_empty() {
         Warmup::None
     } else {
         boot.warmup
     };
     match warmup {
-        Warmup::None => run(php, script),
+        Warmup::None => run(php, script).map(|()| None),
         Warmup::Requests => {
             run(php, script)?;
+            php.remember();
             let count = serve_all(php, boot, |_| Err("ended the worker script".to_owned()))?;
-            say(&count, "what they left in the application stays");
-            Ok(())
+            let left = left(php);
+            say(
+                &count,
+                &format!(
+                    "what they left in the application stays (found: {}; hearth check --image names it)",
+                    left.named.count()
+                ),
+            );
+            Ok(Some(left))
         }
         Warmup::Clean => {
             let before = descriptors();
@@ -105,9 +150,19 @@ pub(crate) fn start(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Resul
             let count = serve_all(php, boot, |php| run(php, script))?;
             php.leave();
             report_descriptors(&before);
-            run_warmed(php, boot, script, &count)
+            run_warmed(php, boot, script, &count).map(|()| None)
         }
     }
+}
+
+/// What is otherwise since `php` was told to remember.
+fn left(php: &mut Php<Silence>) -> Left {
+    let mut silence = Silence {
+        left: Some(Left::NOTHING),
+        ..Silence::default()
+    };
+    php.compare(&mut silence);
+    silence.left.unwrap_or(Left::NOTHING)
 }
 
 fn run(php: &mut Php<Silence>, script: &CStr) -> Result<(), String> {

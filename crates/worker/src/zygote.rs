@@ -24,7 +24,7 @@ use crate::obstacles;
 use crate::php::{self, Php};
 use crate::process::{self, Forked};
 use crate::serve::{self, Own, Shared};
-use crate::warm::{self, Silence};
+use crate::warm::{self, Left, Silence};
 
 /// Why a zygote cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -157,15 +157,20 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
     };
     let mut php = Php::<Silence>::boot(ini, ini_path.map(CString::as_c_str))
         .ok_or_else(|| explain("PHP does not start"))?;
+    let mut left = None;
     if resident {
         let script = boot
             .script
             .as_deref()
             .ok_or("a resident pool needs a worker script")?;
-        warm::start(&mut php, boot, &c_string(script)?).map_err(|what| explain(&what))?;
+        left = warm::start(&mut php, boot, &c_string(script)?).map_err(|what| explain(&what))?;
     }
     let mut php = php.with_exchange();
-    let prepared = isolation::prepare(&mut php, boot, &own)?;
+    let mut prepared = isolation::prepare(&mut php, boot, &own)?;
+    if let Some((left, more)) = left.map(Left::report) {
+        prepared.report.left_by_warmup = Some(left);
+        prepared.report.left_out += u64::from(more);
+    }
     Ok((php, prepared))
 }
 
@@ -186,7 +191,9 @@ impl Zygote {
             };
             match received {
                 None | Some((ToZygote::Stop, _)) => return Ok(Outcome::Stop),
-                Some((ToZygote::Report, _)) => self.tell(&FromZygote::Report(self.report.clone()), &[])?,
+                Some((ToZygote::Report, _)) => {
+                    self.tell(&FromZygote::Report(Box::new(self.report.clone())), &[])?;
+                }
                 Some((ToZygote::Fork(fork), fds)) => {
                     let own =
                         Own::from_fds(fds).ok_or(Error::Protocol("a fork message without descriptors"))?;

@@ -1,8 +1,11 @@
 //! `hearth check --image`: what requests start from, in words. Runs in: the command.
 
-use ipc::control::{Method, Report};
+use std::path::Path;
+
+use ipc::control::{Leak, Method, Report};
 
 use super::check::line;
+use super::leaks::noun;
 use super::table::{count, plain};
 use crate::config::{Config, Isolation, Mode};
 use crate::supervise::Inspection;
@@ -38,6 +41,11 @@ pub(super) fn describe(config: &Config, inspection: &Inspection, text: &mut Stri
     let files = report.files.iter().map(|(fd, target)| format!("{fd} → {target}"));
     list(text, "open files", files);
     list(text, "generators", report.generators.iter().cloned());
+    if let Some(left) = &report.left_by_warmup {
+        let named = left.named.iter().map(|leak| described(leak, &config.dir));
+        let code = (left.code > 0).then(|| format!("and {} of code and services", left.code));
+        list(text, "left by warm-up", named.chain(code));
+    }
     list(text, "finding", report.findings.iter().cloned());
     if report.left_out > 0 {
         line(
@@ -81,6 +89,25 @@ fn contents(report: &Report, text: &mut String) {
     line(text, "objects", &report.objects.to_string());
     let of_class = |(class, objects): &(String, u64)| format!("{class} ({})", count(*objects, "object"));
     list(text, "destructors", report.destructors.iter().map(of_class));
+}
+
+/// As in `hearth leaks`, the place relative to the project folder.
+fn described(leak: &Leak, dir: &Path) -> String {
+    let Leak {
+        kind,
+        name,
+        place,
+        change,
+    } = leak;
+    let place = place
+        .strip_prefix(&format!("{}/", dir.display()))
+        .unwrap_or(place);
+    let place = if place.is_empty() {
+        String::new()
+    } else {
+        format!(" ({place})")
+    };
+    format!("{} {name}{place}: {change}", noun(*kind))
 }
 
 /// One line each; "none" if there are none.

@@ -131,7 +131,8 @@ What to do:
     );
 }
 
-const fn noun(kind: LeakKind) -> &'static str {
+/// What stands before the name of one.
+pub(super) const fn noun(kind: LeakKind) -> &'static str {
     match kind {
         LeakKind::Global => "global",
         LeakKind::StaticProperty => "static property",

@@ -98,7 +98,7 @@ async fn listen(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Re
                     php_version,
                     boot_ms,
                     undoing,
-                    report,
+                    report: *report,
                     said: Vec::new(),
                 }));
             }

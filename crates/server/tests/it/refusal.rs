@@ -40,10 +40,14 @@ fn refusal(app: &App, script: &str) -> String {
 
 /// `hearth check --image`.
 fn check(script: &str, environment: &[(&str, &str)]) -> Output {
+    check_with(&settings(script), environment)
+}
+
+fn check_with(settings: &[String], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
     command.args(["check", "--image"]);
-    for setting in settings(script) {
-        command.args(["--set", &setting]);
+    for setting in settings {
+        command.args(["--set", setting]);
     }
     command.envs(environment.iter().copied());
     command.arg(folder()).output().unwrap()
@@ -166,6 +170,67 @@ fn the_image_is_described_on_demand() {
         assert!(
             text.contains(" MiB, ") && text.contains("pages of 4 KiB"),
             "{text}"
+        );
+    }
+}
+
+/// What `hearth check --image` says that the warm-up has left, a line each; `None`: it says nothing of it.
+fn left_by(warmup: &str, path: &str) -> Option<Vec<String>> {
+    let mut settings = settings("memory.php");
+    settings.push(format!("pool.web.warmup={warmup}"));
+    settings.push(format!("pool.web.warmup_paths=[\"{path}\"]"));
+    let output = check_with(&settings, &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}{complaint}");
+    let (_, list) = text.split_once("left by warm-up: ")?;
+    let (list, _) = list.split_once("        finding: ").unwrap();
+    Some(
+        list.lines()
+            .map(|line| line.trim_start_matches([' ', ':']).to_owned())
+            .collect(),
+    )
+}
+
+#[test]
+fn what_a_warm_up_by_requests_leaves_in_the_image_is_named() {
+    let left = left_by("requests", "/?tenant=a&user=alice&locale=de_DE").unwrap();
+    let handle = format!(
+        "resource STDIO {}: left open",
+        folder().join("memory.php").display()
+    );
+    let expected = [
+        "setting precision: changed",
+        "handler: error handler: null → Closure",
+        "constant TENANT: defined",
+        &handle,
+        "environment variable MEMORY_USER: set",
+        "process: time zone: UTC → Asia/Tokyo",
+        "global $user: null → string(5)",
+        "static variable locale()::$locale (memory.php:21): null → string(5)",
+        "static property Tenants::$current (memory.php:11): null → string(1)",
+        "static variable closure::$first (memory.php:35): null → string(5)",
+        "property Tenants->known (memory.php:11): array(0) → array(1)",
+    ];
+    for line in expected {
+        assert!(left.iter().any(|one| one == line), "no {line:?} in {left:#?}");
+    }
+    let named = |part: &str| left.iter().any(|line| line.contains(part));
+    assert!(named("process: locale: "), "{left:#?}");
+    // What the boot has set, and values.
+    for part in ["booted", "memory_limit", "alice", "de_DE"] {
+        assert!(!named(part), "{part} in {left:#?}");
+    }
+}
+
+#[test]
+fn a_warm_up_that_leaves_nothing_is_said_to_leave_nothing() {
+    assert_eq!(left_by("requests", "/plain").unwrap(), ["none"]);
+    for warmup in ["clean", "none"] {
+        assert_eq!(
+            left_by(warmup, "/?tenant=a&user=alice&locale=de_DE"),
+            None,
+            "{warmup}"
         );
     }
 }
