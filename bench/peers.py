@@ -24,6 +24,8 @@ from scenario import BENCH, REPOSITORY, Scenario
 PHP_INI = BENCH / "php.ini"
 START_DEADLINE = 30.0
 STOP_DEADLINE = 20.0
+# Names of processes that run no PHP.
+FRONTS = ("hearth", "nginx", "bare_hyper")
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -188,6 +190,16 @@ class Server:
     def alive(self) -> bool:
         """Whether no started process has ended."""
         return all(process.poll() is None for process in self.running)
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """CPU time so far: of its processes that run no PHP, and of those that do."""
+        front = php = 0.0
+        for process in processes.tree(self.roots):
+            if process.name in FRONTS:
+                front += process.cpu
+            else:
+                php += process.cpu
+        return front, php
 
     def log(self) -> str:
         """The last lines of what it printed."""

@@ -6,8 +6,14 @@ import statistics
 from collections.abc import Callable
 
 MIB = 1024 * 1024
-HEADINGS = ["server", "req/s", "CPU us/req", "p50", "p99", "max", "errors", "PSS MiB", "private/worker", "req/s : fpm",
-            "CPU : fpm", "CPU : hyper"]
+HEADINGS = ["server", "req/s", "CPU us/req", "front + PHP", "p50", "p99", "max", "errors", "PSS MiB", "private/worker"]
+# Ratios to these servers, where they take part: heading, server, figure.
+RATIOS = [
+    ("req/s : fpm", "fpm", "rate"),
+    ("CPU : fpm", "fpm", "cpu_us"),
+    ("CPU : hearth", "hearth", "cpu_us"),
+    ("CPU : hyper", "bare-hyper", "cpu_us"),
+]
 
 
 def spread(row: dict, key: str) -> tuple[float, float, float]:
@@ -51,23 +57,34 @@ def columns(lines: list[list[str]]) -> str:
 
 def _table(rows: list[dict]) -> str:
     by_server = {row["server"]: row for row in rows}
-    lines = [HEADINGS]
+    ratios = [ratio for ratio in RATIOS if ratio[1] in by_server]
+    lines = [[*HEADINGS, *(heading for heading, _, _ in ratios)]]
     for row in rows:
         lines.append([
             row["server"],
             _with_spread(row, "rate", lambda value: f"{value:,.0f}"),
             _with_spread(row, "cpu_us", lambda value: f"{value:.1f}"),
+            _parts(row),
             milliseconds(median(row, "p50_us")),
             milliseconds(median(row, "p99_us")),
             milliseconds(max(one["max_us"] for one in row["rounds"])),
             str(sum(one["errors"] for one in row["rounds"])),
             f"{row['rounds'][0]['pss_before'] / MIB:.0f} > {row['rounds'][-1]['pss_after'] / MIB:.0f}",
-            _private(row),
-            _ratio(row, by_server.get("fpm"), "rate"),
-            _ratio(row, by_server.get("fpm"), "cpu_us"),
-            _ratio(row, by_server.get("bare-hyper"), "cpu_us"),
+            f"{_private_mib(row):.1f} MiB" if _private_mib(row) else "",
+            *(_ratio(row, by_server[server], key) for _, server, key in ratios),
         ])
     return columns(lines)
+
+
+def _private_mib(row: dict) -> float:
+    """MiB of private memory of the median worker after the last round; 0 of a server that is not hearth."""
+    workers = row["rounds"][-1]["private_of_workers"]
+    return statistics.median(workers) / MIB if workers else 0.0
+
+
+def _parts(row: dict) -> str:
+    """Of a run that was made before these were told apart: nothing."""
+    return " + ".join(f"{median(row, key):.1f}" for key in ("front_us", "php_us") if key in row["rounds"][0])
 
 
 def _with_spread(row: dict, key: str, shown: Callable[[float], str]) -> str:
@@ -75,12 +92,7 @@ def _with_spread(row: dict, key: str, shown: Callable[[float], str]) -> str:
     return f"{shown(middle)} ({shown(least)}-{shown(greatest)})" if len(row["rounds"]) > 1 else shown(middle)
 
 
-def _private(row: dict) -> str:
-    workers = row["rounds"][-1]["private_of_workers"]
-    return f"{statistics.median(workers) / MIB:.1f} MiB" if workers else ""
-
-
-def _ratio(row: dict, other: dict | None, key: str) -> str:
-    if other is None or not median(other, key):
+def _ratio(row: dict, other: dict, key: str) -> str:
+    if not median(other, key):
         return ""
     return f"{median(row, key) / median(other, key):.2f}"

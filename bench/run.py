@@ -80,9 +80,9 @@ def one_round(server: peers.Server, connections: int, duration: float) -> dict:
     """One server under load once."""
     must_be_right(server)
     pss_before = processes.pss(server.roots)
-    cpu_before = processes.cpu_seconds(server.roots)
+    before = server.cpu_seconds()
     seen = load.run(server.port, server.scenario.path, connections, duration)
-    cpu = processes.cpu_seconds(server.roots) - cpu_before
+    front, php = (after - was for after, was in zip(server.cpu_seconds(), before))
     settle(server.roots)
     pss_after = processes.pss(server.roots)
     must_be_right(server)
@@ -91,7 +91,9 @@ def one_round(server: peers.Server, connections: int, duration: float) -> dict:
     return {
         "requests": seen.requests,
         "rate": round(seen.rate, 1),
-        "cpu_us": round(cpu / seen.requests * 1e6, 2),
+        "cpu_us": round((front + php) / seen.requests * 1e6, 2),
+        "front_us": round(front / seen.requests * 1e6, 2),
+        "php_us": round(php / seen.requests * 1e6, 2),
         "p50_us": seen.p50,
         "p99_us": seen.p99,
         "max_us": seen.max,
