@@ -8,10 +8,12 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from scenario import BENCH, Scenario
+from scenario import BENCH, Request, Scenario
 
 # Longer than any answer takes at 1000 connections on one core.
 TIMEOUT = "20s"
+# Sessions that requests take in turn: more than there are workers, so that none waits for the lock of its session.
+SESSIONS = 16
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,13 @@ class Load:
         return self.requests / self.seconds if self.seconds else 0.0
 
 
-def run(port: int, path: str, connections: int, seconds: float) -> Load:
+def run(port: int, scenario: Scenario, connections: int, seconds: float) -> Load:
     """Keeps `connections` keep-alive connections busy, one request each at a time, from one thread."""
     # wrk takes whole seconds.
     command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", TIMEOUT]
-    command += ["-s", str(BENCH / "wrk.lua"), f"http://127.0.0.1:{port}{path}"]
+    command += ["-s", str(BENCH / "wrk.lua"), f"http://127.0.0.1:{port}{scenario.first.path}"]
+    if scenario.session or len(scenario.requests) > 1:
+        command += ["--", *_turns(scenario)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     line = next((line for line in done.stdout.splitlines() if line.startswith("{")), None)
     if done.returncode != 0 or line is None:
@@ -52,23 +56,51 @@ def run(port: int, path: str, connections: int, seconds: float) -> Load:
 
 
 def check(port: int, scenario: Scenario, timeout: float = 10.0) -> str | None:
-    """Asks once; what is wrong with the answer, or None."""
+    """Sends each request once; what is wrong with the first wrong answer, or None."""
+    for request in scenario.requests:
+        if wrong := _check(port, request, cookie(scenario, request, 0), timeout):
+            return f"{request.path}: {wrong}"
+    return None
+
+
+def session_id(number: int) -> str:
+    """Symfony takes ids of 22 characters and more."""
+    return f"{number:032x}"
+
+
+def cookie(scenario: Scenario, request: Request, number: int) -> str:
+    """The cookie that names a session, or nothing."""
+    return f"{scenario.session.cookie}={session_id(number)}" if scenario.session and request.session else ""
+
+
+def _turns(scenario: Scenario) -> list[str]:
+    """The requests for wrk.lua, all of a round once with each session: PHP locks a session while a request uses it."""
+    return [
+        f"{request.path} {cookie(scenario, request, number)}"
+        for number in range(SESSIONS if scenario.session else 1)
+        for request in scenario.requests
+    ]
+
+
+def _check(port: int, request: Request, cookies: str, timeout: float) -> str | None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
-        connection.request("GET", scenario.path)
+        connection.request("GET", request.path, headers={"Cookie": cookies} if cookies else {})
         answer = connection.getresponse()
         body = answer.read().decode(errors="replace")
     except (OSError, http.client.HTTPException) as error:
         return f"{type(error).__name__}: {error}"
     finally:
         connection.close()
-    if answer.status != scenario.status:
-        return f"status {answer.status} instead of {scenario.status}: {body[:200]!r}"
-    if scenario.body is not None and body != scenario.body:
-        return f"body {body[:200]!r} instead of {scenario.body!r}"
+    if answer.status != request.status:
+        return f"status {answer.status} instead of {request.status}: {body[:200]!r}"
+    if request.body is not None and body != request.body:
+        return f"body {body[:200]!r} instead of {request.body!r}"
+    if request.contains not in body:
+        return f"{request.contains!r} is not in body {body[:2000]!r}"
     kind = answer.headers.get("Content-Type", "")
-    if kind.lower().replace(" ", "") != scenario.content_type.lower().replace(" ", ""):
-        return f"Content-Type {kind!r} instead of {scenario.content_type!r}"
+    if kind.lower().replace(" ", "") != request.content_type.lower().replace(" ", ""):
+        return f"Content-Type {kind!r} instead of {request.content_type!r}"
     return None
 
 

@@ -135,7 +135,7 @@ def _fpm(preload: bool) -> Commands:
 def _preload(setup: Setup) -> Path:
     """A preload script with every file that one request of the scenario includes."""
     scenario = setup.scenario
-    command = [php(), str(BENCH / "included_files.php"), str(scenario.app / scenario.classic_script), scenario.path]
+    command = [php(), str(BENCH / "included_files.php"), str(scenario.app / scenario.classic_script), scenario.first.path]
     done = subprocess.run(
         command, cwd=scenario.app, env={**os.environ, **scenario.env}, capture_output=True, text=True, check=False
     )
@@ -156,9 +156,8 @@ def _php_s(setup: Setup) -> list[list[str]]:
 
 
 def _bare_hyper(setup: Setup) -> list[list[str]]:
-    scenario = setup.scenario
-    body = scenario.body or ""
-    return [[binary("examples", "bare_hyper"), f"127.0.0.1:{setup.port}", body, scenario.content_type]]
+    request = setup.scenario.first
+    return [[binary("examples", "bare_hyper"), f"127.0.0.1:{setup.port}", request.body or "", request.content_type]]
 
 
 # In the order of the table. The name is what --only takes.
@@ -223,7 +222,7 @@ class Server:
 
 def start(name: str, scenario: Scenario, workers: int, folder: Path) -> Server:
     """Starts a server and waits until its answer is right."""
-    folder = folder / f"{scenario.name}-{name}"
+    folder = folder / f"{scenario.name}-{name}".replace("/", "-")
     folder.mkdir()
     setup = Setup(scenario, workers, folder, free_port())
     return start_commands(name, setup, PEERS[name](setup))
@@ -232,7 +231,8 @@ def start(name: str, scenario: Scenario, workers: int, folder: Path) -> Server:
 def start_commands(name: str, setup: Setup, commands: list[list[str]]) -> Server:
     """Runs the commands of one server and waits until its answer is right."""
     server = Server(name, setup.port, setup.folder, setup.scenario)
-    env = {**os.environ, **setup.scenario.env, "PHP_CLI_SERVER_WORKERS": str(setup.workers)}
+    env = {**os.environ, **setup.scenario.env, "PHP_CLI_SERVER_WORKERS": str(setup.workers),
+           "BENCH_SESSIONS": str(_sessions(setup))}
     try:
         for number, command in enumerate(commands):
             with (setup.folder / f"output-{number}.log").open("wb") as output:
@@ -247,6 +247,16 @@ def start_commands(name: str, setup: Setup, commands: list[list[str]]) -> Server
         server.stop()
         raise
     return server
+
+
+def _sessions(setup: Setup) -> Path:
+    """The server's own folder of sessions, with those of the scenario."""
+    folder = setup.folder / "sessions"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if setup.scenario.session:
+        for number in range(load.SESSIONS):
+            (folder / f"sess_{load.session_id(number)}").write_text(setup.scenario.session.content)
+    return folder
 
 
 def free_port() -> int:

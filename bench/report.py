@@ -33,7 +33,9 @@ def tables(run: dict) -> str:
     for scenario in run["scenarios"]:
         for connections in sorted({row["connections"] for row in scenario["rows"]}):
             rows = [row for row in scenario["rows"] if row["connections"] == connections]
-            texts.append(f"{scenario['title']}, c={connections}\n{_table(rows)}")
+            texts.append(f"{scenario['title']}, c={connections}\n{_table(rows)}" + "".join(
+                f"\n  {line}" for goal in scenario.get("goals", []) for line in _goal(goal, rows)
+            ))
     return "\n\n".join(texts)
 
 
@@ -74,6 +76,24 @@ def _table(rows: list[dict]) -> str:
             *(_ratio(row, by_server[server], key) for _, server, key in ratios),
         ])
     return columns(lines)
+
+
+def _goal(goal: dict, rows: list[dict]) -> list[str]:
+    """What a goal says and what was measured, where its servers took part."""
+    by_server = {row["server"]: row for row in rows}
+    row, other = by_server.get(goal["server"]), by_server.get(goal["of"])
+    if row is None or (goal["of"] and other is None):
+        return []
+    figure, unit = (_private_mib, "MiB private/worker") if goal["figure"] == "private" else (_cpu, "us CPU/req")
+    bound = goal["plus"] + (goal["times"] * figure(other) if other else 0.0)
+    terms = [f"{goal['times']:.2f} x {goal['of']}"] if other else []
+    terms += [f"{goal['plus']:g} {unit}"] if goal["plus"] or not other else []
+    held = "reached" if figure(row) <= bound else "MISSED"
+    return [f"goal {held}: {goal['server']} {figure(row):.1f} <= {' + '.join(terms)} = {bound:.1f}"]
+
+
+def _cpu(row: dict) -> float:
+    return median(row, "cpu_us")
 
 
 def _private_mib(row: dict) -> float:

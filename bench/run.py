@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import resource
@@ -22,26 +23,27 @@ import scenario as scenarios
 from scenario import BENCH, Scenario
 
 SETTLE_DEADLINE = 10.0
+# Of a scenario that names none.
+CONNECTIONS = [1, 64, 1000]
 
 
 def main() -> None:
     options = read_options()
     raise_descriptor_limit()
-    names = options.scenario or [name for name in scenarios.names() if scenarios.load(name).default]
     run = {
         "format": 1,
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": machine.identity(),
         "software": machine.software(),
-        "options": {key: getattr(options, key) for key in ("rounds", "duration", "warmup", "workers", "connections")},
+        "options": {key: getattr(options, key) for key in ("rounds", "duration", "warmup", "workers")},
         "scenarios": [],
     }
     print("machine:  " + ", ".join(f"{key} {value}" for key, value in run["machine"].items()))
     print("software: " + ", ".join(f"{key} {value}" for key, value in run["software"].items()))
     print(f"workers:  {options.workers} PHP workers everywhere; {options.rounds} rounds of {options.duration:g} s")
     with tempfile.TemporaryDirectory(prefix="hearth-bench-") as folder:
-        for name in names:
-            run["scenarios"].append(measure(scenarios.load(name), options, Path(folder)))
+        for scenario in scenarios.chosen(options.scenario):
+            run["scenarios"].append(measure(scenario, options, Path(folder)))
     path = save(run, options.output)
     print(f"\n{report.tables(run)}\n\nsaved as {os.path.relpath(path)}")
     if errors := sum(one["errors"] for part in run["scenarios"] for row in part["rows"] for one in row["rounds"]):
@@ -53,15 +55,15 @@ def measure(scenario: Scenario, options: argparse.Namespace, folder: Path) -> di
     prepare(scenario)
     servers: list[peers.Server] = []
     try:
-        for name in options.only:
+        for name in options.only or scenario.servers or list(peers.PEERS):
             servers.append(peers.start(name, scenario, options.workers, folder))
         rows = []
-        for connections in options.connections:
+        for connections in options.connections or scenario.connections or CONNECTIONS:
             of_connections = {server.name: {"server": server.name, "connections": connections, "rounds": []}
                               for server in servers}
             for server in servers:
                 say(f"{scenario.name} c={connections}: warming up {server.name}")
-                load.run(server.port, scenario.path, connections, options.warmup)
+                load.run(server.port, scenario, connections, options.warmup)
             for number in range(options.rounds):
                 for server in servers:
                     say(f"{scenario.name} c={connections}: round {number + 1}/{options.rounds}, {server.name}")
@@ -70,7 +72,8 @@ def measure(scenario: Scenario, options: argparse.Namespace, folder: Path) -> di
                     of_connections[server.name]["rounds"].append(one)
             rows += of_connections.values()
         say("")
-        return {"name": scenario.name, "title": scenario.title, "rows": rows}
+        goals = [dataclasses.asdict(goal) for goal in scenario.goals]
+        return {"name": scenario.name, "title": scenario.title, "goals": goals, "rows": rows}
     finally:
         for server in servers:
             server.stop()
@@ -81,7 +84,7 @@ def one_round(server: peers.Server, connections: int, duration: float) -> dict:
     must_be_right(server)
     pss_before = processes.pss(server.roots)
     before = server.cpu_seconds()
-    seen = load.run(server.port, server.scenario.path, connections, duration)
+    seen = load.run(server.port, server.scenario, connections, duration)
     front, php = (after - was for after, was in zip(server.cpu_seconds(), before))
     settle(server.roots)
     pss_after = processes.pss(server.roots)
@@ -178,9 +181,10 @@ def read_options() -> argparse.Namespace:
         return chosen
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scenario", type=lambda text: text.split(","), help="NAME[,NAME]: files of bench/scenarios")
-    parser.add_argument("--only", type=known, default=list(peers.PEERS), help="SERVER[,SERVER]: " + ", ".join(peers.PEERS))
-    parser.add_argument("--connections", type=numbers, default=[1, 64, 1000], help="N[,N] (default: 1,64,1000)")
+    parser.add_argument("--scenario", type=lambda text: text.split(","), default=[],
+                        help="NAME[,NAME]: files and folders of bench/scenarios")
+    parser.add_argument("--only", type=known, help="SERVER[,SERVER] of all scenarios: " + ", ".join(peers.PEERS))
+    parser.add_argument("--connections", type=numbers, help="N[,N] (default: the scenario's, or 1,64,1000)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds a row (default: 3)")
     parser.add_argument("--duration", type=float, default=3.0, help="seconds a round (default: 3)")
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds before the first round (default: 1)")

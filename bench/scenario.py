@@ -8,57 +8,138 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
 REPOSITORY = BENCH.parent
+FOLDER = BENCH / "scenarios"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, and the answer that counts as right."""
+
+    path: str
+    status: int
+    content_type: str
+    # None: any body.
+    body: str | None
+    # Part of the body.
+    contains: str
+    # Whether it comes with the cookie of a session, see Session.
+    session: bool
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the sessions of a scenario hold before anything is measured."""
+
+    cookie: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the median of a server's figure shall not exceed: `times` that of another server, plus `plus`."""
+
+    server: str
+    # "cpu_us", or "private" in MiB a worker.
+    figure: str
+    # None: `plus` alone.
+    of: str | None
+    times: float
+    plus: float
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """An application, one request to it, and the answer that counts as right."""
+    """An application, requests to it in the order in which they are sent, and the servers that are compared."""
 
     name: str
     title: str
     app: Path
     root: Path
-    path: str
-    status: int
-    # None: any body.
-    body: str | None
-    content_type: str
+    requests: list[Request]
     # Relative to `app`.
     resident_script: str
     classic_script: str
+    session: Session | None = None
     # Arguments for PHP, run once in `app` before the servers start.
     prepare: list[str] = field(default_factory=list)
     # Environment of every server.
     env: dict[str, str] = field(default_factory=dict)
-    # Whether it is measured when none is asked for by name.
+    # Servers and numbers of connections; empty: those of every scenario.
+    servers: list[str] = field(default_factory=list)
+    connections: list[int] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    # Whether it is measured when none is asked for by name. Those of a folder are not.
     default: bool = True
+
+    @property
+    def first(self) -> Request:
+        """The only request of most scenarios."""
+        return self.requests[0]
 
 
 def load(name: str) -> Scenario:
     """Reads a scenario; SystemExit names what there is."""
-    path = BENCH / "scenarios" / f"{name}.toml"
-    if not path.is_file():
-        raise SystemExit(f"no scenario {name!r}; there are: {', '.join(names())}")
-    with path.open("rb") as file:
-        raw = tomllib.load(file)
+    raw = _read(name)
     app = REPOSITORY / raw["app"]
     return Scenario(
         name=name,
         title=raw["title"],
         app=app,
         root=app / raw["root"],
-        path=raw["path"],
-        status=raw["status"],
-        body=raw.get("body"),
-        content_type=raw["content_type"],
+        requests=[_request(one) for one in raw.get("request", [raw])],
         resident_script=raw["resident"]["script"],
         classic_script=raw["classic"]["script"],
+        session=Session(**raw["session"]) if "session" in raw else None,
         prepare=raw.get("prepare", []),
         env=raw.get("env", {}),
-        default=raw.get("default", True),
+        servers=raw.get("servers", []),
+        connections=raw.get("connections", []),
+        goals=[_goal(one) for one in raw.get("goal", [])],
+        default=raw.get("default", "/" not in name),
     )
 
 
 def names() -> list[str]:
     """All scenarios, in the order of their names."""
-    return sorted(path.stem for path in (BENCH / "scenarios").glob("*.toml"))
+    return sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.toml"))
+
+
+def chosen(wanted: list[str]) -> list[Scenario]:
+    """The scenarios of these names, and all of a folder where one is named; the default ones where none is."""
+    if not wanted:
+        return [scenario for scenario in map(load, names()) if scenario.default]
+    found = []
+    for name in wanted:
+        found += [one for one in names() if one.startswith(f"{name}/")] or [name]
+    return [load(name) for name in found]
+
+
+def _read(name: str) -> dict:
+    path = FOLDER / f"{name}.toml"
+    if not path.is_file():
+        raise SystemExit(f"no scenario {name!r}; there are: {', '.join(names())}")
+    with path.open("rb") as file:
+        raw = tomllib.load(file)
+    # What another scenario says, unless this one says it.
+    return {**_read(raw["like"]), **raw} if "like" in raw else raw
+
+
+def _request(raw: dict) -> Request:
+    return Request(
+        path=raw["path"],
+        status=raw["status"],
+        content_type=raw["content_type"],
+        body=raw.get("body"),
+        contains=raw.get("contains", ""),
+        session=raw.get("session", False),
+    )
+
+
+def _goal(raw: dict) -> Goal:
+    return Goal(
+        server=raw["server"],
+        figure=raw.get("figure", "cpu_us"),
+        of=raw.get("of"),
+        times=raw.get("times", 1.0 if "of" in raw else 0.0),
+        plus=raw.get("plus", 0.0),
+    )

@@ -59,12 +59,12 @@ def soak(name: str, options: argparse.Namespace, folder: Path) -> bool:
     seconds = 0.0
     try:
         # All processes are there once they have worked.
-        load.run(server.port, scenario.path, CONNECTIONS, 1)
+        load.run(server.port, scenario, CONNECTIONS, 1)
         run.settle(server.roots)
         roles = name_processes(server)
         take(history, server, sent)
         while sent < options.requests:
-            seen = load.run(server.port, scenario.path, CONNECTIONS, options.every)
+            seen = load.run(server.port, scenario, CONNECTIONS, options.every)
             if not seen.requests:
                 raise SystemExit(f"{name}: no answer within {options.every} s\n{server.log()}")
             sent += seen.requests

@@ -1,4 +1,18 @@
--- Prints what wrk measured as one line of JSON. Without request() and response() nothing runs per request.
+-- Sends what wrk is told, or, if arguments follow the address, each of them in turn: "PATH" or "PATH COOKIE". Prints what wrk
+-- measured as one line of JSON. Without request() and response() nothing runs per request.
+function init(arguments)
+  if #arguments == 0 then return end
+  local requests, last = {}, 0
+  for number, line in ipairs(arguments) do
+    local path, cookie = line:match("^(%S+) ?(.*)$")
+    requests[number] = wrk.format("GET", path, {Host = wrk.headers.Host, Cookie = cookie ~= "" and cookie or nil})
+  end
+  function request()
+    last = last % #requests + 1
+    return requests[last]
+  end
+end
+
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
