@@ -7,6 +7,7 @@ number of PHP workers, no access log, and answers on 127.0.0.1.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import pwd
 import shutil
@@ -79,24 +80,36 @@ def binary(*parts: str) -> str:
     return str(path)
 
 
-def hearth_config(setup: Setup, mode: str, extra: str = "") -> Path:
-    """hearth.toml for one server. `extra` is put before the sections."""
+def hearth_config(setup: Setup, mode: str, script: str, settings: str) -> Path:
+    """hearth.toml for one server. `settings` are lines of its pool."""
     scenario = setup.scenario
-    script = scenario.resident_script if mode == "resident" else scenario.classic_script
-    isolation = 'isolation = "none"\n' if mode == "resident" else ""
     return setup.write(
         "hearth.toml",
-        f'listen = "127.0.0.1:{setup.port}"\nadmin_socket = "{setup.folder}/{mode}.sock"\nroot = "{scenario.root}"\n{extra}\n'
+        f'listen = "127.0.0.1:{setup.port}"\nadmin_socket = "{setup.folder}/admin.sock"\nroot = "{scenario.root}"\n\n'
         '[log]\naccess = false\nlevel = "warn"\nformat = "json"\n\n'
-        f'[pool.web]\nmode = "{mode}"\nscript = "{script}"\n{isolation}'
+        f'[pool.web]\nmode = "{mode}"\nscript = "{script}"\n{settings}'
         f'workers = {setup.workers}\nphp_ini = "{PHP_INI}"\n',
     )
 
 
-def _hearth(mode: str) -> Commands:
+def _hearth(config: Path, setup: Setup) -> list[list[str]]:
+    return [[binary("hearth"), "serve", str(setup.scenario.app), "--config", str(config)]]
+
+
+def _classic(setup: Setup) -> list[list[str]]:
+    return _hearth(hearth_config(setup, "classic", setup.scenario.classic_script, ""), setup)
+
+
+def _resident(*settings: str, large: bool = False) -> Commands:
+    """A resident pool with these lines. It is warmed by the requests of the scenario."""
+
     def commands(setup: Setup) -> list[list[str]]:
-        config = hearth_config(setup, mode)
-        return [[binary("hearth"), "serve", str(setup.scenario.app), "--config", str(config)]]
+        scenario = setup.scenario
+        script = scenario.large_script if large else scenario.resident_script
+        if not script:
+            raise SystemExit(f"scenario {scenario.name} has no large script")
+        paths = f"warmup_paths = {json.dumps([request.path for request in scenario.requests])}"
+        return _hearth(hearth_config(setup, "resident", script, "\n".join([*settings, paths, ""])), setup)
 
     return commands
 
@@ -160,15 +173,25 @@ def _bare_hyper(setup: Setup) -> list[list[str]]:
     return [[binary("examples", "bare_hyper"), f"127.0.0.1:{setup.port}", request.body or "", request.content_type]]
 
 
+_ISOLATED = 'isolation = "request"'
+
 # In the order of the table. The name is what --only takes.
 PEERS: dict[str, Commands] = {
-    "hearth": _hearth("resident"),
-    "hearth-classic": _hearth("classic"),
+    "hearth": _resident('isolation = "none"'),
+    "hearth-isolated-requests": _resident(_ISOLATED, 'warmup = "requests"'),
+    "hearth-isolated": _resident(_ISOLATED),
+    "hearth-isolated-large": _resident(_ISOLATED, large=True),
+    "hearth-isolated-cold": _resident(_ISOLATED, 'warmup = "none"'),
+    "hearth-isolated-fork": _resident(_ISOLATED, 'isolation_method = "fork"'),
+    "hearth-classic": _classic,
     "fpm": _fpm(preload=False),
     "fpm-preload": _fpm(preload=True),
     "php-s": _php_s,
     "bare-hyper": _bare_hyper,
 }
+
+# What a scenario is measured with that names no servers.
+USUAL = ["hearth", "hearth-isolated", "hearth-classic", "fpm", "fpm-preload", "php-s", "bare-hyper"]
 
 
 @dataclass

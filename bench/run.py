@@ -55,7 +55,7 @@ def measure(scenario: Scenario, options: argparse.Namespace, folder: Path) -> di
     prepare(scenario)
     servers: list[peers.Server] = []
     try:
-        for name in options.only or scenario.servers or list(peers.PEERS):
+        for name in options.only or scenario.servers or peers.USUAL:
             servers.append(peers.start(name, scenario, options.workers, folder))
         rows = []
         for connections in options.connections or scenario.connections or CONNECTIONS:

@@ -59,6 +59,8 @@ class Scenario:
     # Relative to `app`.
     resident_script: str
     classic_script: str
+    # Boots more than resident_script for the same answer; "" where there is none.
+    large_script: str
     session: Session | None = None
     # Arguments for PHP, run once in `app` before the servers start.
     prepare: list[str] = field(default_factory=list)
@@ -89,6 +91,7 @@ def load(name: str) -> Scenario:
         requests=[_request(one) for one in raw.get("request", [raw])],
         resident_script=raw["resident"]["script"],
         classic_script=raw["classic"]["script"],
+        large_script=raw.get("large", {}).get("script", ""),
         session=Session(**raw["session"]) if "session" in raw else None,
         prepare=raw.get("prepare", []),
         env=raw.get("env", {}),
