@@ -243,6 +243,48 @@ fn assert_paranoid_found_nothing(server: &Server) {
     );
 }
 
+#[test]
+fn a_byte_that_was_not_put_back_is_reported_with_its_address() {
+    if !kernel_can_rewind() {
+        return;
+    }
+    let start = |paranoid| {
+        start(&[
+            "pool.web.script=unseen.php",
+            "pool.web.warmup=none",
+            "pool.web.workers=1",
+            "pool.web.isolation_method=rewind",
+            "pool.web.ini.ffi.enable=1",
+            paranoid,
+        ])
+    };
+    // The address that is written to, and what was there.
+    let ask = |server: &Server, target| {
+        let answer = server.get(target);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let text = answer.text();
+        let (address, byte) = text.split_once(' ').unwrap();
+        (address.to_owned(), byte.to_owned())
+    };
+    let server = start("pool.web.paranoid=true");
+    for _ in 0..3 {
+        assert_eq!(ask(&server, "/").1, "a");
+    }
+    assert_same_workers(&server, 1);
+    let (address, _) = ask(&server, "/?hidden");
+    let line = server
+        .log
+        .wait_for_line_with("not rewound: 1 pages differ from the image");
+    assert!(line.contains(&format!("{address} in ")), "no {address} in {line}");
+    // Another worker answers.
+    assert_eq!(ask(&server, "/?hidden").1, "a");
+
+    let server = start("pool.web.paranoid=false");
+    let bytes = [ask(&server, "/?hidden").1, ask(&server, "/?hidden").1];
+    assert_eq!(bytes, ["a", "b"], "nothing was hidden");
+    assert_same_workers(&server, 1);
+}
+
 /// The application, its server run under a filter that refuses `what`; see `isolation/deny.php`.
 fn denied(what: &str) -> App {
     let script = dir().join("deny.php");
