@@ -31,7 +31,7 @@ def software() -> dict[str, str]:
         "hearth": _first_line([str(peers.release("hearth")), "--version"]),
         "commit": _first_line(["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty", "--abbrev=12"]),
         "php": _first_line([peers.php(), "-r", "echo PHP_VERSION;"]),
-        "php-fpm": _first_line([peers.program("php-fpm8.2", "php-fpm"), "-v"]),
+        "php-fpm": _first_line([peers.php_fpm(), "-v"]),
         "nginx": _first_line([peers.program("nginx"), "-v"]),
         "wrk": _first_line(["wrk", "-v"]),
     }

@@ -23,6 +23,8 @@ import processes
 from scenario import BENCH, REPOSITORY, Scenario
 
 PHP_INI = BENCH / "php.ini"
+# As in the Makefile: the PHP that Hearth was built with.
+PHP_VERSION = os.environ.get("PHP_VERSION", "8.2")
 START_DEADLINE = 30.0
 STOP_DEADLINE = 20.0
 # Names of processes that run no PHP.
@@ -64,7 +66,12 @@ def program(*candidates: str) -> str:
 
 def php() -> str:
     """PHP on the command line."""
-    return program(os.environ.get("PHP", "php8.2"), "php8.2", "php")
+    return program(os.environ.get("PHP", f"php{PHP_VERSION}"), f"php{PHP_VERSION}", "php")
+
+
+def php_fpm() -> str:
+    """php-fpm of the same version."""
+    return program(f"php-fpm{PHP_VERSION}", "php-fpm")
 
 
 def release(*parts: str) -> Path:
@@ -124,9 +131,9 @@ def _fpm(preload: bool) -> Commands:
             socket=socket_path,
             workers=setup.workers,
             user=f"user = {user}\ngroup = {user}" if root else "",
-            env="\n".join(f"env[{name}] = {value}" for name, value in setup.scenario.env.items()),
+            env="\n".join(f'env[{name}] = "{value}"' for name, value in setup.scenario.env.items()),
         ))
-        fpm = [program("php-fpm8.2", "php-fpm"), "-F", "-y", str(config), "-c", str(PHP_INI)]
+        fpm = [php_fpm(), "-F", "-y", str(config), "-c", str(PHP_INI)]
         if root:
             fpm.append("-R")
         if preload:
