@@ -43,6 +43,9 @@ def main() -> None:
     print(f"workers:  {options.workers} PHP workers everywhere; {options.rounds} rounds of {options.duration:g} s")
     with tempfile.TemporaryDirectory(prefix="hearth-bench-") as folder:
         for scenario in scenarios.chosen(options.scenario):
+            if scenario.needs and not scenario.needs.exists():
+                print(f"left out: {scenario.title}: there is no {scenario.needs}")
+                continue
             run["scenarios"].append(measure(scenario, options, Path(folder)))
     path = save(run, options.output)
     print(f"\n{report.tables(run)}\n\nsaved as {os.path.relpath(path)}")

@@ -70,6 +70,8 @@ class Scenario:
     servers: list[str] = field(default_factory=list)
     connections: list[int] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
+    # A file outside of the repository without which the application does not run.
+    needs: Path | None = None
     # Whether it is measured when none is asked for by name. Those of a folder are not.
     default: bool = True
 
@@ -98,6 +100,7 @@ def load(name: str) -> Scenario:
         servers=raw.get("servers", []),
         connections=raw.get("connections", []),
         goals=[_goal(one) for one in raw.get("goal", [])],
+        needs=Path(raw["needs"]) if "needs" in raw else None,
         default=raw.get("default", "/" not in name),
     )
 
