@@ -1,6 +1,6 @@
 //! What PHP sees of a request and what the client gets for it equal what nginx and php-fpm make of the same bytes.
 //!
-//! The scripts are in `scripts/`, the requests in `parity/requests.rs`, `parity/responses.rs` and `parity/sequences.rs`. What nginx and
+//! The scripts are in `scripts/`, the requests in `parity/requests.rs` and the files beside it. What nginx and
 //! php-fpm answered is in `parity/recorded/`; `make parity-record` asks them anew. The differences that are permitted are in
 //! `parity/permitted.rs`, with their reasons in `docs/parity.md`.
 
@@ -12,12 +12,15 @@ mod requests;
 mod responses;
 mod sequences;
 mod timing;
+mod uploads;
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub(crate) use case::Case;
 
@@ -75,8 +78,10 @@ impl Mode {
 struct Group {
     name: &'static str,
     cases: Vec<Case>,
-    /// Lines for php.ini, which hold against those of `INI`.
+    /// Lines for php.ini, which hold against those of `INI`. `{temporary}` is the server's folder.
     ini: &'static str,
+    /// The folder `small` in it has room for 4 KiB. Left out where nothing can be mounted.
+    small_disk: bool,
     /// Without isolation each case gets a worker that has answered nothing yet.
     fresh: bool,
 }
@@ -87,6 +92,7 @@ impl Group {
             name,
             cases,
             ini: "",
+            small_disk: false,
             fresh: false,
         }
     }
@@ -118,13 +124,33 @@ struct Peers {
     dir: PathBuf,
     workers: usize,
     ini: &'static str,
+    small_disk: bool,
 }
 
 impl Peers {
     fn new(name: &str, workers: usize, ini: &'static str) -> Self {
         let dir = std::env::temp_dir().join(format!("hearth-parity-{}-{name}", std::process::id()));
         fs::create_dir(&dir).unwrap();
-        Self { dir, workers, ini }
+        Self {
+            dir,
+            workers,
+            ini,
+            small_disk: false,
+        }
+    }
+
+    /// What runs a server whose folder this is.
+    fn runner(&self, folder: &Path) -> Vec<OsString> {
+        if !self.small_disk {
+            return Vec::new();
+        }
+        let small = folder.join("small");
+        fs::create_dir(&small).unwrap();
+        let mount = "mount -t tmpfs -o size=4k small \"$0\" && exec \"$@\"";
+        let mut words: Vec<OsString> = unshare().iter().map(OsString::from).collect();
+        words.extend(["sh", "-c", mount].map(OsString::from));
+        words.push(small.into_os_string());
+        words
     }
 
     /// Folder and php.ini of a server.
@@ -134,7 +160,7 @@ impl Peers {
         let place = folder.display();
         let text = format!(
             "{INI}session.save_path = {place}\nsys_temp_dir = {place}\n{}",
-            self.ini
+            self.ini.replace("{temporary}", &place.to_string())
         );
         fs::write(folder.join("php.ini"), &text).unwrap();
         (folder, text)
@@ -142,7 +168,8 @@ impl Peers {
 
     fn fpm(&self) -> (Fpm, PathBuf) {
         let (folder, ini) = self.ini("fpm");
-        let fpm = Fpm::start(&scripts().join("public"), &ini, &[], self.workers);
+        let runner = self.runner(&folder);
+        let fpm = Fpm::start_by(&runner, &scripts().join("public"), &ini, &[], self.workers);
         (fpm, folder)
     }
 
@@ -159,8 +186,30 @@ impl Peers {
             .copied()
             .chain(own.iter().map(String::as_str))
             .collect();
-        (Server::start(&App::at(&scripts()), &settings), folder)
+        let runner = self.runner(&folder);
+        let runner: Vec<&OsStr> = runner.iter().map(OsString::as_os_str).collect();
+        let app = App::at(&scripts()).run_by(&runner);
+        (Server::start(&app, &settings), folder)
     }
+}
+
+/// Runs a program where it may mount what nobody else sees.
+fn unshare() -> &'static [&'static str] {
+    if rustix::process::geteuid().is_root() {
+        &["unshare", "--mount"]
+    } else {
+        &["unshare", "--map-root-user", "--mount"]
+    }
+}
+
+/// Containers mostly forbid it.
+fn can_mount() -> bool {
+    let words = unshare();
+    Command::new(words[0])
+        .args(&words[1..])
+        .args(["mount", "-t", "tmpfs", "small", "/mnt"])
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 impl Drop for Peers {
@@ -176,7 +225,11 @@ fn compare(group: &Group) {
         let same = group.cases.iter().filter(|case| case.name() == *name).count();
         assert!(same == 1, "{same} cases are named {name}");
     }
-    let peers = Peers::new(group.name, 1, group.ini);
+    if group.small_disk && !can_mount() {
+        return;
+    }
+    let mut peers = Peers::new(group.name, 1, group.ini);
+    peers.small_disk = group.small_disk;
     if recorded::is_recording() {
         record(group, &peers);
     }

@@ -1,5 +1,6 @@
 //! nginx and php-fpm as Debian installs them, on a port and in a folder of their own: what Hearth is compared with.
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,17 @@ pub(crate) struct Fpm {
 impl Fpm {
     /// Serves the folder `root`. `ini` is the text of php.ini; `environment` is added to what PHP has.
     pub(crate) fn start(root: &Path, ini: &str, environment: &[(&str, &str)], workers: usize) -> Self {
+        Self::start_by(&[], root, ini, environment, workers)
+    }
+
+    /// The same, php-fpm run by a program that gets its command line.
+    pub(crate) fn start_by(
+        runner: &[OsString],
+        root: &Path,
+        ini: &str,
+        environment: &[(&str, &str)],
+        workers: usize,
+    ) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Relaxed: only uniqueness matters.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +49,7 @@ impl Fpm {
             address,
             dir,
         };
-        fpm.run_php(ini, environment, workers);
+        fpm.run_php(runner, ini, environment, workers);
         fpm.run_nginx(root);
         fpm
     }
@@ -46,7 +58,7 @@ impl Fpm {
         self.address
     }
 
-    fn run_php(&mut self, ini: &str, environment: &[(&str, &str)], workers: usize) {
+    fn run_php(&mut self, runner: &[OsString], ini: &str, environment: &[(&str, &str)], workers: usize) {
         let socket = self.dir.join("fpm.sock");
         let variables: Vec<String> = environment
             .iter()
@@ -65,8 +77,12 @@ impl Fpm {
         fs::write(self.dir.join("php.ini"), ini).unwrap();
         // The version that hearth-worker was built with.
         let version = std::env::var("PHP_VERSION").unwrap_or_else(|_| "8.2".to_owned());
-        let mut command = Command::new(format!("php-fpm{version}"));
-        command.args(["-F", "-y", "fpm.conf", "-c", "php.ini"]);
+        let php = OsString::from(format!("php-fpm{version}"));
+        let mut words = runner.iter().chain([&php]);
+        let mut command = Command::new(words.next().unwrap());
+        command
+            .args(words)
+            .args(["-F", "-y", "fpm.conf", "-c", "php.ini"]);
         if root {
             command.arg("-R");
         }

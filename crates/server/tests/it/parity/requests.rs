@@ -1,9 +1,7 @@
 //! Requests whose every trace in PHP is compared.
 
 use super::Case;
-
-const FORM: &str = "application/x-www-form-urlencoded";
-const MULTIPART: &str = "multipart/form-data; boundary=XX";
+use super::uploads::{self, FORM, MULTIPART, file, part};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = targets();
@@ -12,7 +10,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(cookies());
     cases.extend(forms());
     cases.extend(bodies());
-    cases.extend(uploads());
+    cases.extend(uploads::cases());
     cases
 }
 
@@ -365,162 +363,5 @@ fn bodies() -> Vec<Case> {
             .line("Expect: 100-continue")
             .named("expect without a body"),
         Case::post("dump/all", FORM, "a=1").version("HTTP/1.0"),
-    ]
-}
-
-/// A part of a multipart body: its head behind the disposition's `form-data`, and its bytes.
-fn part(head: &str, bytes: &str) -> String {
-    format!("--XX\r\nContent-Disposition: form-data; {head}\r\n\r\n{bytes}\r\n")
-}
-
-fn file(name: &str, filename: &str, bytes: &str) -> String {
-    part(
-        &format!("name=\"{name}\"; filename=\"{filename}\"\r\nContent-Type: text/x-parity"),
-        bytes,
-    )
-}
-
-#[expect(clippy::too_many_lines, reason = "a list")]
-fn uploads() -> Vec<Case> {
-    let post = |name: &str, parts: &[String]| {
-        let body = format!("{}--XX--\r\n", parts.concat());
-        Case::post("dump/all", MULTIPART, body).named(name)
-    };
-    let big = "b".repeat(70_000);
-    let files = |count: usize| {
-        (0..count)
-            .map(|n| file(&format!("f{n}"), "n.txt", "x"))
-            .collect::<Vec<_>>()
-    };
-    let fields = |count: usize| {
-        (0..count)
-            .map(|n| part(&format!("name=v{n}"), "x"))
-            .collect::<Vec<_>>()
-    };
-    let odd_names = [
-        "../../etc/passwd",
-        "C:\\dir\\a.txt",
-        "dir/b.txt",
-        "a\\\"b.txt",
-        "caf\u{e9}.txt",
-        "a;b.txt",
-        " c ",
-        "d%20e",
-    ];
-    vec![
-        post(
-            "field and file",
-            &[part("name=\"a\"", "1"), file("f", "a.txt", "content")],
-        ),
-        post(
-            "arrays",
-            &[
-                file("f[]", "a", "1"),
-                file("f[]", "b", "2"),
-                file("g[x][y]", "c", "3"),
-                part("name=\"h[]\"", "4"),
-            ],
-        ),
-        post(
-            "no file chosen",
-            &[part(
-                "name=\"f\"; filename=\"\"\r\nContent-Type: application/octet-stream",
-                "",
-            )],
-        ),
-        post("empty file", &[file("f", "empty.txt", "")]),
-        post(
-            "too large a file",
-            &[file("f", "big.txt", &big), part("name=a", "after")],
-        ),
-        post(
-            "MAX_FILE_SIZE",
-            &[
-                part("name=\"MAX_FILE_SIZE\"", "3"),
-                file("f", "a.txt", "12345"),
-                file("g", "b.txt", "12"),
-            ],
-        ),
-        post("too many files", &files(6)),
-        post("too many fields", &fields(60)),
-        post("odd names", &odd_names.map(|name| file("f[]", name, "x"))),
-        post(
-            "no quotes",
-            &[part("name=a; filename=b.txt", "x"), part("name=c", "d")],
-        ),
-        post("single quotes", &[part("name='a'; filename='b c.txt'", "x")]),
-        post(
-            "extended name",
-            &[part("name=\"f\"; filename=\"a\"; filename*=UTF-8''%C3%A9", "x")],
-        ),
-        post(
-            "no name",
-            &[part("filename=\"a.txt\"", "x"), "--XX\r\n\r\nbare\r\n".to_owned()],
-        ),
-        post(
-            "same name twice",
-            &[file("f", "a", "1"), file("f", "b", "22"), part("name=f", "3")],
-        ),
-        post(
-            "brackets",
-            &[
-                part("name=\"a[b\"", "1"),
-                file("f[", "x", "1"),
-                file("g]", "y", "2"),
-                file("h[]x", "z", "3"),
-            ],
-        ),
-        post(
-            "dots and spaces",
-            &[part("name=\"a.b c\"", "1"), file("f.g h", "x", "1")],
-        ),
-        post(
-            "part headers",
-            &[part(
-                "name=a\r\nX-Other: y\r\nContent-Type: text/plain; charset=utf-8",
-                "1",
-            )],
-        ),
-        post("nothing", &[]),
-        post(
-            "beyond post_max_size",
-            &(0..5).map(|_| file("f[]", "x", &big)).collect::<Vec<_>>(),
-        ),
-        Case::post("dump/all", MULTIPART, format!("{}--XX", file("f", "a", "12345"))).named("no end"),
-        Case::post(
-            "dump/all",
-            MULTIPART,
-            "--XX\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\nxxx",
-        )
-        .named("cut off"),
-        Case::post("dump/all", MULTIPART, "nonsense").named("nonsense"),
-        Case::post("dump/all", "multipart/form-data", part("name=a", "1")).named("no boundary"),
-        Case::post("dump/all", "multipart/form-data", part("name=a", "1"))
-            .named("no boundary")
-            .shown(),
-        Case::post(
-            "dump/all",
-            "multipart/form-data; boundary=\"XX\"; charset=x",
-            format!("{}--XX--\r\n", file("f", "a", "1")),
-        ),
-        Case::post(
-            "dump/all",
-            "multipart/form-data; boundary=XX, other",
-            format!("{}--XX--\r\n", file("f", "a", "1")),
-        ),
-        Case::post(
-            "dump/all",
-            "multipart/mixed; boundary=XX",
-            format!("{}--XX--\r\n", file("f", "a", "1")),
-        ),
-        Case::post(
-            "dump/move",
-            MULTIPART,
-            format!("{}--XX--\r\n", file("f", "a", "moved")),
-        ),
-        Case::new("dump/all", "PUT", "/m")
-            .line(&format!("Content-Type: {MULTIPART}"))
-            .named("multipart")
-            .with_body(format!("{}--XX--\r\n", file("f", "a", "1"))),
     ]
 }
