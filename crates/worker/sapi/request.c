@@ -437,6 +437,8 @@ bool hearth_call_handler(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 		zval_ptr_dtor(&result);
 		returned = true;
 	} zend_end_try();
+	/* Even if it has ended while its variables were read. */
+	PG(modules_activated) = true;
 	return returned;
 }
 

@@ -14,6 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef HAVE_PHP_SESSION
+# include <ext/session/php_session.h>
+#endif
+
 /* Room left in the environment's table for a request's parameters, so that the copy need not grow. */
 #define PARAM_ROOM 64
 
@@ -277,6 +281,9 @@ char *hearth_read_cookies(void)
  * even if auto_globals_jit is set, because code that reads them may have been compiled long ago; $_ENV is left as
  * the boot made it, because applications put their configuration there (Symfony's Dotenv), and workers of
  * FrankenPHP keep it too.
+ *
+ * Modules are not active meanwhile, as in php_request_startup(): sessions follow uploads only then. They are not to do
+ * so with a save handler of the script's, for php-fpm has none yet.
  */
 void hearth_import_superglobals(void)
 {
@@ -285,6 +292,9 @@ void hearth_import_superglobals(void)
 	zval_ptr_dtor_nogc(&PG(http_globals)[TRACK_VARS_FILES]);
 	ZVAL_UNDEF(&PG(http_globals)[TRACK_VARS_FILES]);
 	zend_hash_str_del(&EG(symbol_table), ZEND_STRL("_SESSION"));
+#ifdef HAVE_PHP_SESSION
+	PG(modules_activated) = PS(mod_user_implemented);
+#endif
 
 	ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
 		if (!global->auto_global_callback) {
@@ -296,4 +306,5 @@ void hearth_import_superglobals(void)
 			global->armed = global->auto_global_callback(global->name);
 		}
 	} ZEND_HASH_FOREACH_END();
+	PG(modules_activated) = true;
 }

@@ -229,3 +229,39 @@ fn uploads_that_find_the_disk_full_fail_as_under_php_fpm() {
         ..Group::new("full_disk", kept())
     });
 }
+
+/// PHP's sessions follow uploads, and may cancel them.
+fn followed() -> Vec<Case> {
+    let with = |case: Case, id: &str| case.line(&format!("Cookie: PHPSESSID={id}"));
+    let upload = || {
+        post(
+            "followed",
+            &[
+                part("name=PHP_SESSION_UPLOAD_PROGRESS", "p"),
+                file("f", "a", &"x".repeat(20_000)),
+                file("g", "b", "2"),
+            ],
+        )
+    };
+    vec![
+        with(Case::get("session/cancel_uploads", "/"), "cancels").then(with(upload(), "cancels")),
+        with(
+            Case::post(
+                "dump/all",
+                MULTIPART,
+                format!("{}--XX--\r\n", file("f", "a", "1")),
+            ),
+            "unfollowed",
+        ),
+        with(upload(), "follows").then(with(Case::get("session/progress", "/"), "follows")),
+        upload().then(Case::get("dump/state", "/")),
+    ]
+}
+
+#[test]
+fn uploads_are_followed_and_cancelled_by_sessions_as_under_php_fpm() {
+    compare(&Group {
+        ini: "session.upload_progress.enabled = 1\nsession.upload_progress.cleanup = 0\n",
+        ..Group::new("progress", followed())
+    });
+}

@@ -66,6 +66,23 @@ return [
         $_SESSION['b'] = 2;
         $show();
     },
+    'cancel_uploads' => static function () use ($show): void {
+        session_start();
+        $_SESSION['upload_progress_p'] = ['cancel_upload' => true];
+        $show();
+    },
+    'progress' => static function (): void {
+        session_start();
+        $progress = $_SESSION['upload_progress_p'] ?? [];
+        array_walk_recursive($progress, static function (mixed &$value, string|int $key): void {
+            $value = match ($key) {
+                'start_time' => 'a moment',
+                'tmp_name' => is_string($value) ? 'a file' : $value,
+                default => $value,
+            };
+        });
+        echo json_encode($progress, JSON_PRETTY_PRINT);
+    },
     'after_output' => static function (): void {
         echo 'output';
         ob_flush();
