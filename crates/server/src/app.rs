@@ -1,52 +1,63 @@
 //! Builds the parts in order and owns their end: the only file that knows all of them.
 //!
 //! ```text
-//! main thread      supervisor: zygote, workers, signals; the admin socket
+//! main thread      a supervisor a release: zygote, workers; signals; the admin socket
 //! reactor threads  one runtime each: connections (edge) and exchanges (dispatch)
 //! ```
-//! Start: socket, shared memory, zygote, first worker, reactors, ready line. Stop, in reverse: no new connections, running
-//! requests finish, workers drain, the zygote ends. Called by `cli` (through `main`). Runs in: server.
+//! Start: socket, reactors, the first release (shared memory, zygote, first worker), connections, ready line. Stop, in reverse: no
+//! new connections, running requests finish, workers drain, the zygotes end. Called by `cli` (through `main`). Runs in: server.
+//!
+//! | module | what |
+//! |---|---|
+//! | `reactors` | the threads |
+//! | `release` | settings and code that are served, and their processes |
+//! | `reload` | how another release comes to serve |
+//! | `answers` | what the admin socket is asked |
+//! | `signals`, `descriptors`, `inspect` | as they say |
 
+mod answers;
+mod descriptors;
+pub(crate) mod inspect;
+mod reactors;
+mod release;
+mod reload;
+mod signals;
+
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{AbortHandle, JoinHandle};
 use tracing::{error, info, warn};
 
-use crate::admin::listen::AdminListener;
-use crate::config::Config;
-use crate::dispatch::PoolShared;
-use crate::edge::access_log::AccessLog;
-use crate::edge::{self, Site};
-use crate::report::ServerState;
-use crate::supervise::{Started, Supervisor};
-
-mod answers;
-pub(crate) mod inspect;
-mod reactors;
-
 use self::answers::Answers;
-use self::reactors::Reactors;
-
-/// Descriptors of the server itself, and for some files at a time.
-const OWN_DESCRIPTORS: u64 = 64;
-/// Descriptors of a worker, and as many of its successor.
-const WORKER_DESCRIPTORS: u64 = 16;
+use self::reactors::{Connections, Reactors};
+use self::release::{Phase, Release};
+use self::reload::{Next, Waiting, Wish, World};
+use self::signals::{Order, Signals};
+use crate::admin::Ask;
+use crate::admin::listen::AdminListener;
+use crate::config::{Config, Sources};
+use crate::dispatch::Pool;
+use crate::edge::access_log::AccessLog;
+use crate::edge::{self, Sites};
+use crate::report::ServerState;
 
 /// Serves until a signal says stop. An error before the ready line means that nothing was served.
-pub fn run(mut config: Config) -> anyhow::Result<()> {
-    keep_descriptors(&mut config, raise_descriptor_limit());
+pub fn run(mut config: Config, sources: Sources) -> anyhow::Result<()> {
+    descriptors::keep(&mut config);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("building the supervisor's runtime")?
-        .block_on(serve(Arc::new(config)))
+        .block_on(serve(Arc::new(config), sources))
 }
 
-async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
+async fn serve(config: Arc<Config>, sources: Sources) -> anyhow::Result<()> {
     // First, so that a signal during the start is not lost.
     let mut signals = Signals::new().context("watching signals")?;
     let listener = edge::bind(config.listen).map_err(|error| not_bound(config.listen, error))?;
@@ -54,68 +65,91 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         .local_addr()
         .context("asking for the address that was bound")?;
     let admin = AdminListener::bind(&config)?;
-    let mut answers = Answers::start(&config, address, admin);
-    let pool = PoolShared::create(&config.pool, &config).context("creating the shared memory")?;
-    let warmup_requests = edge::warmup_requests(&config, address);
-    let mut supervisor = Supervisor::new(
-        &config,
-        Arc::clone(&pool.shared),
-        pool.eventfds,
-        pool.kills,
-        warmup_requests,
-    )
-    .context("setting up the supervisor")?;
-    let Some(started) = start(&mut supervisor, &mut signals, &mut answers).await? else {
-        return Ok(());
+    let world = Arc::new(World::new(address, Reactors::start(config.reactors)?));
+    let mut answers = Answers::start(&config, Arc::clone(&world), admin);
+    let started = start(&world, &config, (&mut signals, &mut answers)).await;
+    let Ok(Some((release, php))) = started else {
+        world.reactors.cut();
+        world.reactors.join();
+        return started.map(|_| ());
     };
-    let site = Arc::new(Site::new(Arc::clone(&config), access_log(&config)?));
-    let reactors = Reactors::start(&config, listener, &site, &pool.shared, pool.reactors)?;
-    let ready_line = config.ready_line(address, &started.php_version);
+    let sites = Arc::new(Sites::new(release.site(), access_log(&config)?));
+    let connections = world.reactors.accept(listener, &sites, config.limits.connections);
+    let ready_line = config.ready_line(address, &php);
     print_line(&ready_line);
-    info!(%address, workers = config.pool.workers, php = started.php_version, "server ready");
+    info!(%address, workers = config.pool.workers, php, "server ready");
+    release.set_phase(Phase::Serving);
     answers.state = ServerState::Serving;
     let mut server = Server {
-        supervisor,
+        world,
+        sites,
+        connections,
         answers,
-        reactors,
-        pool: pool.shared,
+        serving: Served { release, sources },
+        previous: None,
+        reloading: None,
+        queue: VecDeque::new(),
     };
     let ended = server.run(&mut signals, config.stop_timeout).await;
-    server.reactors.join();
+    server.world.reactors.cut();
+    server.world.reactors.join();
     info!("server stopped");
     ended
 }
 
-/// Boots the application. `None`: a signal came first, and all is over.
+/// Boots the first release; PHP's version. `None`: a signal came first, and all is over.
 async fn start(
-    supervisor: &mut Supervisor,
-    signals: &mut Signals,
-    answers: &mut Answers,
-) -> anyhow::Result<Option<Started>> {
+    world: &World,
+    config: &Arc<Config>,
+    (signals, answers): (&mut Signals, &mut Answers),
+) -> anyhow::Result<Option<(Arc<Release>, String)>> {
+    let (release, mut booting) = world.boot(Arc::clone(config), 1).await?;
     let failed = loop {
-        // Cancel-safe: `start` goes on where it was, and after a signal nothing of it is used any more.
+        // Cancel-safe: each of the three is.
         tokio::select! {
-            started = supervisor.start() => match started {
-                Ok(started) => return Ok(Some(started)),
+            started = &mut booting => match started.context("its processes have ended")? {
+                Ok(started) => return Ok(Some((release, started.php_version))),
                 Err(error) => break Some(error),
             },
-            ask = answers.next() => answers.answer(ask, supervisor),
-            signal = signals.next() => {
-                info!(signal, "stopped before the application had booted");
-                break None;
+            ask = answers.next() => match ask {
+                Ask::Reload(_, reply) | Ask::Rollback(reply) => {
+                    // Who asked may have gone.
+                    let _ = reply.send(Err("the server is starting: it reads settings and code just now".to_owned()));
+                }
+                ask => answers.answer(ask),
+            },
+            order = signals.next() => match order {
+                Order::Reload => {}
+                Order::Stop(signal) | Order::StopAtOnce(signal) => {
+                    info!(signal, "stopped before the application had booted");
+                    break None;
+                }
             }
         }
     };
-    supervisor.cut().await;
+    release.cut().await;
     failed.map_or(Ok(None), |error| Err(error.into()))
+}
+
+/// A release, and where its settings came from.
+#[derive(Clone, Debug)]
+struct Served {
+    release: Arc<Release>,
+    sources: Sources,
 }
 
 /// Everything that runs.
 struct Server {
-    supervisor: Supervisor,
+    world: Arc<World>,
+    sites: Arc<Sites<Vec<Pool>>>,
+    connections: Connections,
     answers: Answers,
-    reactors: Reactors,
-    pool: Arc<PoolShared>,
+    serving: Served,
+    /// What was served before, while it can be returned to, and the task that ends it.
+    previous: Option<(Served, AbortHandle)>,
+    reloading: Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
+    /// Reloads that were asked for while another was under way.
+    queue: VecDeque<Waiting>,
 }
 
 impl Server {
@@ -124,43 +158,155 @@ impl Server {
         let ended = loop {
             // Cancel-safe: each of the four is.
             tokio::select! {
-                signal = signals.next() => break Ok(signal),
-                error = self.reactors.failed() => break Err(error),
-                ask = self.answers.next() => self.answers.answer(ask, &self.supervisor),
-                () = self.supervisor.supervise() => break Err(anyhow!("the supervisor ended")),
+                order = signals.next() => match order {
+                    Order::Reload => self.wish(Waiting::new(Wish::Anew, None)),
+                    stop => break Ok(stop),
+                },
+                error = self.connections.failed() => break Err(error),
+                ask = self.answers.next() => self.answer(ask),
+                prepared = finished(&mut self.reloading) => self.finish_reload(prepared).await,
             }
         };
         self.answers.state = ServerState::Stopping;
+        if let Some((_, job)) = self.reloading.take() {
+            job.abort();
+        }
         match ended {
-            Ok("SIGQUIT") => self.stop_at_once().await,
-            Ok(signal) => {
+            Ok(Order::Stop(signal)) => {
                 info!(signal, ?stop_timeout, "server stopping");
                 // Cancel-safe: `stop` may end anywhere; `stop_at_once` ends what is left.
                 let hurry = tokio::select! {
                     () = self.stop(Instant::now() + stop_timeout) => false,
-                    _ = signals.next() => true,
+                    () = signals.stop() => true,
                 };
                 if hurry {
                     self.stop_at_once().await;
                 }
+                Ok(())
+            }
+            Ok(_) => {
+                self.stop_at_once().await;
+                Ok(())
             }
             Err(error) => {
                 self.stop_at_once().await;
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(())
     }
 
-    /// Connections finish their requests, then workers and the zygote end.
+    fn answer(&mut self, ask: Ask) {
+        match ask {
+            Ask::Reload(order, reply) => {
+                let wish = order.to.map_or(Wish::Anew, |dir| Wish::At(PathBuf::from(dir)));
+                self.wish(Waiting::new(wish, Some(reply)));
+            }
+            Ask::Rollback(reply) => self.wish(Waiting::new(Wish::Back, Some(reply))),
+            ask => self.answers.answer(ask),
+        }
+    }
+
+    /// Starts a reload, or remembers it until the one under way has ended.
+    fn wish(&mut self, waiting: Waiting) {
+        if self.reloading.is_none() {
+            self.start_reload(waiting);
+        } else if let Some(last) = self.queue.back_mut().filter(|last| last.wish == waiting.wish) {
+            last.replies.extend(waiting.replies);
+        } else {
+            self.queue.push_back(waiting);
+        }
+    }
+
+    fn start_reload(&mut self, waiting: Waiting) {
+        let Served { release, sources } = self.serving.clone();
+        let world = Arc::clone(&self.world);
+        let job = match &waiting.wish {
+            Wish::Back => {
+                let Some((Served { release, sources }, ending)) = self.previous.take() else {
+                    waiting.tell(&Err(
+                        "there is nothing to return to: no release is kept (reload.keep_previous)".to_owned(),
+                    ));
+                    return;
+                };
+                ending.abort();
+                info!(dir = %release.config.dir.display(), "rollback begins");
+                tokio::spawn(world.wake(release, sources))
+            }
+            wish => {
+                let mut sources = sources;
+                if let Wish::At(dir) = wish {
+                    sources.dir.clone_from(dir);
+                }
+                info!(dir = %sources.dir.display(), "reload begins");
+                tokio::spawn(world.prepare(sources, Arc::clone(&release.config)))
+            }
+        };
+        self.reloading = Some((waiting, job));
+    }
+
+    /// Has the prepared release take over, if there is one.
+    async fn finish_reload(&mut self, (waiting, prepared): (Waiting, anyhow::Result<Next>)) {
+        match prepared {
+            Ok(next) => {
+                self.sites.switch_to(next.release.site());
+                // From here on every request that goes to the old one can be seen there.
+                self.world.reactors.pass().await;
+                let outcome = next.outcome(waiting.since);
+                next.begin();
+                info!(
+                    generation = outcome.generation,
+                    dir = outcome.dir,
+                    php = outcome.php_version,
+                    boot_ms = outcome.boot_ms,
+                    "reloaded"
+                );
+                for warning in &outcome.warnings {
+                    warn!("{warning}");
+                }
+                self.retire(Served {
+                    release: next.release,
+                    sources: next.sources,
+                });
+                waiting.tell(&Ok(outcome));
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                error!(error = why, "not reloaded: what was served is served on");
+                waiting.tell(&Err(format!("not reloaded, what was served is served on: {why}")));
+            }
+        }
+        if let Some(waiting) = self.queue.pop_front() {
+            self.start_reload(waiting);
+        }
+    }
+
+    /// `next` serves; what did finishes its requests, is kept for a while, and ends.
+    fn retire(&mut self, next: Served) {
+        let old = std::mem::replace(&mut self.serving, next);
+        old.release.set_phase(Phase::Draining);
+        if let Some((older, ending)) = self.previous.take() {
+            ending.abort();
+            tokio::spawn(async move { older.release.end(Instant::now()).await });
+        }
+        let release = Arc::clone(&old.release);
+        let times = release.config.reload.clone();
+        let ending = tokio::spawn(async move {
+            release.rest(Instant::now() + times.drain_timeout).await;
+            release.set_phase(Phase::Kept);
+            tokio::time::sleep(times.keep_previous).await;
+            release.end(Instant::now()).await;
+        });
+        self.previous = Some((old, ending.abort_handle()));
+    }
+
+    /// Connections finish their requests, then workers and the zygotes end.
     async fn stop(&mut self, until: Instant) {
-        self.reactors.stop();
+        self.world.reactors.stop();
         let in_time = loop {
-            // Cancel-safe: each of the three is. `supervise` goes on meanwhile, for a queued request may need a new worker.
+            // Cancel-safe: both are.
             tokio::select! {
-                ended = tokio::time::timeout_at(until.into(), self.reactors.ended()) => break ended,
-                ask = self.answers.next() => self.answers.answer(ask, &self.supervisor),
-                () = self.supervisor.supervise() => break Ok(Ok(())),
+                ended = tokio::time::timeout_at(until.into(), self.connections.ended()) => break ended,
+                ask = self.answers.next() => self.answers.answer(ask),
             }
         };
         match in_time {
@@ -168,15 +314,45 @@ impl Server {
             Ok(Err(error)) => error!(%error, "reactor failed while the server stopped"),
             Err(_elapsed) => warn!("connections cut: their requests did not end within stop_timeout"),
         }
-        self.pool.begin_stop();
-        self.reactors.cut();
-        self.supervisor.drain(until).await;
+        let releases = self.world.releases();
+        for release in &releases {
+            release.refuse();
+        }
+        self.world.reactors.cut();
+        let ends: Vec<_> = releases
+            .into_iter()
+            .map(|release| tokio::spawn(async move { release.end(until).await }))
+            .collect();
+        for end in ends {
+            if let Err(error) = end.await {
+                error!(%error, "processes not ended in order");
+            }
+        }
     }
 
     async fn stop_at_once(&mut self) {
         warn!("server stopping at once");
-        self.reactors.cut();
-        self.supervisor.cut().await;
+        self.world.reactors.cut();
+        for release in self.world.releases() {
+            release.cut().await;
+        }
+    }
+}
+
+/// The reload that has come to its end, with who waits for it. Cancel-safe.
+async fn finished(
+    reloading: &mut Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
+) -> (Waiting, anyhow::Result<Next>) {
+    let prepared = match reloading {
+        Some((_, job)) => job.await,
+        None => std::future::pending().await,
+    };
+    let prepared = prepared
+        .map_err(|error| anyhow!("preparing it was broken off: {error}"))
+        .flatten();
+    match reloading.take() {
+        Some((waiting, _)) => (waiting, prepared),
+        None => std::future::pending().await,
     }
 }
 
@@ -207,76 +383,9 @@ fn print_line(line: &str) {
     let _ = io::stdout().flush();
 }
 
-/// A connection takes a descriptor, a spooled body another: as many as the system allows.
-fn raise_descriptor_limit() -> u64 {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        limit.current = limit.maximum;
-        if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            warn!(%error, "limit of descriptors not raised");
-        }
-    }
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
-/// Clients must not take the descriptors without which no worker can be replaced and no file be sent.
-fn keep_descriptors(config: &mut Config, limit: u64) {
-    let room = connections_within(limit, config.pool.workers);
-    if config.limits.connections > room {
-        warn!(
-            wanted = config.limits.connections,
-            connections = room,
-            limit,
-            "fewer connections than limits.connections: raise the limit of open files (ulimit -n)"
-        );
-        config.limits.connections = room;
-    }
-}
-
-/// How many connections `limit` descriptors leave room for.
-fn connections_within(limit: u64, workers: u16) -> usize {
-    let own = OWN_DESCRIPTORS + WORKER_DESCRIPTORS * u64::from(workers);
-    usize::try_from(limit.saturating_sub(own))
-        .unwrap_or(usize::MAX)
-        .max(1)
-}
-
-/// Signals that end the server.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-        })
-    }
-
-    /// Name of the next signal. Cancel-safe.
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.quit.recv() => "SIGQUIT",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn connections_leave_descriptors_for_new_workers() {
-        assert_eq!(connections_within(1024, 4), 1024 - 64 - 64);
-        assert_eq!(connections_within(64, 4), 1);
-    }
 
     #[test]
     fn an_address_in_use_is_named_with_what_to_do() {

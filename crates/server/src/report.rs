@@ -3,6 +3,8 @@
 //!
 //! Filled by `supervise` and `app`, carried by `admin`, shown by `cli`. Runs in: server.
 
+use std::ops::AddAssign;
+
 use ipc::control::LeakKind;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,30 @@ pub(crate) struct Status {
     pub(crate) pools: Vec<Pool>,
 }
 
+/// What a reload has brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reloaded {
+    /// Number of the generation that gets the requests from now on.
+    pub(crate) generation: u32,
+    /// The project folder that it booted.
+    pub(crate) dir: String,
+    /// `8.2.31`.
+    pub(crate) php_version: String,
+    /// How long PHP and the application took to boot.
+    pub(crate) boot_ms: u64,
+    /// From the order to the first request that may go to it.
+    pub(crate) seconds: f64,
+    /// What could not be done, and how it is done.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What is to be served from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReloadOrder {
+    /// Another project folder, absolute; else the one that is served, and where a link leads by now.
+    pub(crate) to: Option<String>,
+}
+
 /// What a server is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -42,6 +68,8 @@ pub(crate) enum ServerState {
 pub(crate) struct Pool {
     /// As in `[pool.web]`.
     pub(crate) name: String,
+    /// The project folder that it serves.
+    pub(crate) dir: String,
     /// `classic` or `resident`.
     pub(crate) mode: String,
     /// The worker script or front controller.
@@ -83,8 +111,12 @@ pub(crate) struct Generation {
 pub(crate) enum GenerationState {
     /// PHP and the application start.
     Booting,
-    /// It forks workers.
+    /// It forks workers, which get the requests.
     Ready,
+    /// It gets no requests any more; those it has may end.
+    Draining,
+    /// It is idle, and kept for `hearth rollback`.
+    Kept,
     /// The zygote is dead; workers of it may serve on.
     Gone,
 }
@@ -175,6 +207,14 @@ pub(crate) struct Totals {
     pub(crate) forked: u64,
     /// Workers that ended otherwise than they should.
     pub(crate) died: u64,
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, more: Self) {
+        self.requests += more.requests;
+        self.forked += more.forked;
+        self.died += more.died;
+    }
 }
 
 /// What requests were seen to leave behind: `hearth leaks`.

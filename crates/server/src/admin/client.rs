@@ -42,12 +42,21 @@ pub(crate) enum AskError {
     },
 }
 
-/// Asks the first server that listens on one of `paths` to `GET route`.
-pub(crate) fn get(dir: &Path, paths: &[PathBuf], route: &str) -> Result<Value, AskError> {
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Message<'a> {
+    /// `GET` of a route: answered at once.
+    Ask(&'a str),
+    /// `POST` of a body to a route: answered when it is done.
+    Order(&'a str, &'a Value),
+}
+
+/// Sends to the first server that listens on one of `paths`; its answer.
+pub(crate) fn send(dir: &Path, paths: &[PathBuf], message: Message<'_>) -> Result<Value, AskError> {
     let mut refusal = None;
     for path in paths {
         match UnixStream::connect(path) {
-            Ok(stream) => return exchange(stream, path, route),
+            Ok(stream) => return exchange(stream, path, message),
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
                 // Another user's folder: ours may come yet.
@@ -65,14 +74,26 @@ pub(crate) fn get(dir: &Path, paths: &[PathBuf], route: &str) -> Result<Value, A
     })
 }
 
-fn exchange(mut stream: UnixStream, path: &Path, route: &str) -> Result<Value, AskError> {
+fn exchange(mut stream: UnixStream, path: &Path, message: Message<'_>) -> Result<Value, AskError> {
     let mut response = Vec::new();
     let mut talk = || {
-        // The server answers within its patience, be it that it cannot.
-        stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(2)))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         // With HTTP/1.0 the response ends with the connection.
-        write!(stream, "GET {route} HTTP/1.0\r\nhost: hearth\r\n\r\n")?;
+        match message {
+            Message::Ask(route) => {
+                // The server answers within its patience, be it that it cannot.
+                stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(2)))?;
+                write!(stream, "GET {route} HTTP/1.0\r\nhost: hearth\r\n\r\n")?;
+            }
+            Message::Order(route, body) => {
+                let body = body.to_string();
+                let length = body.len();
+                write!(
+                    stream,
+                    "POST {route} HTTP/1.0\r\nhost: hearth\r\ncontent-length: {length}\r\n\r\n{body}"
+                )?;
+            }
+        }
         stream.read_to_end(&mut response)
     };
     talk().map_err(|error| failed(path, error))?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,13 +18,14 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::{Ask, LEAKS, STATUS, place};
+use super::{Ask, LEAKS, Outcome, RELOAD, ROLLBACK, STATUS, place};
 use crate::config::{AdminSocket, Config};
 
 /// Longest time from a question to its answer, and of a client to ask.
@@ -33,6 +34,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 16;
 /// Listen queue.
 const BACKLOG: i32 = 64;
+/// Longest order.
+const ORDER_BYTES: usize = 64 * 1024;
 /// Pause after an accept that failed, for lack of descriptors for instance.
 const REST: Duration = Duration::from_millis(200);
 
@@ -77,7 +80,7 @@ impl AdminListener {
     /// Binds where the configuration says. `None`: nowhere, as set, or since no default place can be used, which is logged.
     pub(crate) fn bind(config: &Config) -> Result<Option<Self>, BindError> {
         let set = &config.admin_socket;
-        for path in place::candidates(&config.dir, set) {
+        for path in place::candidates(&[&config.name], set) {
             let bound = if *set == AdminSocket::Default {
                 path.parent()
                     .map_or(Ok(()), place::prepare)
@@ -220,12 +223,13 @@ async fn answer(request: Request<Incoming>, asks: &mpsc::Sender<Ask>) -> Result<
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, STATUS) => ask(asks, Ask::Status).await,
         (&Method::GET, LEAKS) => ask(asks, Ask::Leaks).await,
-        (_, STATUS | LEAKS) => {
-            let mut refusal = error(StatusCode::METHOD_NOT_ALLOWED, "only GET is possible here");
-            let allow = header::HeaderValue::from_static("GET");
-            refusal.headers_mut().insert(header::ALLOW, allow);
-            refusal
-        }
+        (&Method::POST, RELOAD) => match body(request).await {
+            Ok(order) => tell(asks, |reply| Ask::Reload(order, reply)).await,
+            Err(why) => error(StatusCode::BAD_REQUEST, &why),
+        },
+        (&Method::POST, ROLLBACK) => tell(asks, Ask::Rollback).await,
+        (_, STATUS | LEAKS) => only("GET"),
+        (_, RELOAD | ROLLBACK) => only("POST"),
         (_, path) => error(StatusCode::NOT_FOUND, &format!("there is no {path} here")),
     })
 }
@@ -246,6 +250,40 @@ async fn ask<T: Serialize>(
             "the server is stopping or does not answer",
         ),
     }
+}
+
+/// Waits until it is done.
+async fn tell(asks: &mpsc::Sender<Ask>, order: impl FnOnce(oneshot::Sender<Outcome>) -> Ask) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    let asked = asks.send(order(reply)).await.ok();
+    let answer = if asked.is_some() { answer.await.ok() } else { None };
+    match answer {
+        Some(Ok(done)) => json(StatusCode::OK, &done),
+        Some(Err(why)) => error(StatusCode::CONFLICT, &why),
+        None => error(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"),
+    }
+}
+
+/// What an order says beyond its name; an empty body says nothing.
+async fn body<T: DeserializeOwned + Default>(request: Request<Incoming>) -> Result<T, String> {
+    let bytes = Limited::new(request.into_body(), ORDER_BYTES).collect().await;
+    let bytes = bytes
+        .map_err(|error| format!("reading the order: {error}"))?
+        .to_bytes();
+    if bytes.is_empty() {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(&bytes).map_err(|error| format!("reading the order: {error}"))
+}
+
+fn only(method: &'static str) -> Answer {
+    let mut refusal = error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        &format!("only {method} is possible here"),
+    );
+    let allow = header::HeaderValue::from_static(method);
+    refusal.headers_mut().insert(header::ALLOW, allow);
+    refusal
 }
 
 fn error(status: StatusCode, text: &str) -> Answer {

@@ -17,18 +17,30 @@ pub(crate) mod place;
 
 use tokio::sync::oneshot;
 
-use crate::report::{Leaks, Status};
+use crate::report::{Leaks, ReloadOrder, Reloaded, Status};
 
 /// Path of [`Ask::Status`].
 pub(crate) const STATUS: &str = "/status";
 /// Path of [`Ask::Leaks`].
 pub(crate) const LEAKS: &str = "/leaks";
 
-/// Something that the server is asked. An answer that never comes makes the client wait no longer than [`listen::PATIENCE`].
+/// Path of [`Ask::Reload`].
+pub(crate) const RELOAD: &str = "/reload";
+/// Path of [`Ask::Rollback`].
+pub(crate) const ROLLBACK: &str = "/rollback";
+
+/// What came of an order: done, or why not.
+pub(crate) type Outcome = Result<Reloaded, String>;
+
+/// Something that the server is asked, or told to do. An answer that never comes makes the client wait no longer than [`listen::PATIENCE`].
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// `GET /status`.
     Status(oneshot::Sender<Status>),
     /// `GET /leaks`.
     Leaks(oneshot::Sender<Leaks>),
+    /// `POST /reload`. The answer comes when it is done, however long that takes.
+    Reload(ReloadOrder, oneshot::Sender<Outcome>),
+    /// `POST /rollback`. Likewise.
+    Rollback(oneshot::Sender<Outcome>),
 }

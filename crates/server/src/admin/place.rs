@@ -14,14 +14,18 @@ use crate::config::AdminSocket;
 /// Characters of the project folder's name that the socket's name shows.
 const NAME_SHOWN: usize = 32;
 
-/// Every path at which a server of `dir` may have its socket, the likeliest first. Empty: it has none.
-pub(crate) fn candidates(dir: &Path, set: &AdminSocket) -> Vec<PathBuf> {
+/// Every path at which a server of the folder with the names `dirs` may have its socket, the likeliest first. Empty: it has none.
+pub(crate) fn candidates(dirs: &[&Path], set: &AdminSocket) -> Vec<PathBuf> {
     match set {
         AdminSocket::Off => Vec::new(),
         AdminSocket::At(path) => vec![path.clone()],
         AdminSocket::Default => {
-            let name = name_of(dir);
-            folders().into_iter().map(|folder| folder.join(&name)).collect()
+            let folders = folders();
+            let places = dirs.iter().flat_map(|dir| {
+                let name = name_of(dir);
+                folders.iter().map(move |folder| folder.join(&name))
+            });
+            places.collect()
         }
     }
 }
@@ -89,9 +93,9 @@ mod tests {
     #[test]
     fn a_set_path_is_the_only_one() {
         let set = AdminSocket::At("/run/x.sock".into());
-        assert_eq!(candidates(Path::new("/srv"), &set), [Path::new("/run/x.sock")]);
+        assert_eq!(candidates(&[Path::new("/srv")], &set), [Path::new("/run/x.sock")]);
         assert_eq!(
-            candidates(Path::new("/srv"), &AdminSocket::Off),
+            candidates(&[Path::new("/srv")], &AdminSocket::Off),
             Vec::<PathBuf>::new()
         );
     }

@@ -2,18 +2,19 @@
 //!
 //! Called by `app`, between the events that it waits for. Runs in: server, on the main thread.
 
-use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tracing::{info, warn};
 
+use super::release::{Phase, Release};
+use super::reload::World;
 use crate::admin::Ask;
 use crate::admin::listen::AdminListener;
 use crate::config::Config;
-use crate::report::{Leaks, ServerState, Status};
-use crate::supervise::Supervisor;
+use crate::report::{self, GenerationState, Leaks, ServerState, Status};
 use crate::supervise::status::{measure, seconds};
 
 /// Questions that may wait; who asks more waits to ask.
@@ -28,14 +29,14 @@ pub(super) struct Answers {
     /// The listener, and answers that take a moment. They end when this is dropped.
     tasks: JoinSet<()>,
     since: Instant,
-    listen: SocketAddr,
+    world: Arc<World>,
     dir: String,
     pub(super) state: ServerState,
 }
 
 impl Answers {
-    /// Listens from now on. `listen` is the address that is bound. Must be called within the supervisor's runtime.
-    pub(super) fn start(config: &Config, listen: SocketAddr, socket: Option<AdminListener>) -> Self {
+    /// Listens from now on. Must be called within the supervisors' runtime.
+    pub(super) fn start(config: &Config, world: Arc<World>, socket: Option<AdminListener>) -> Self {
         let (ask, asks) = mpsc::channel(ASKS);
         let mut tasks = JoinSet::new();
         if let Some(socket) = socket {
@@ -52,7 +53,7 @@ impl Answers {
             _ask: ask,
             tasks,
             since: Instant::now(),
-            listen,
+            world,
             dir: config.dir.display().to_string(),
             state: ServerState::Starting,
         }
@@ -67,36 +68,100 @@ impl Answers {
         }
     }
 
-    /// Answers, or has a thread answer soon.
-    pub(super) fn answer(&mut self, ask: Ask, supervisor: &Supervisor) {
+    /// Answers soon. Orders are not its affair.
+    pub(super) fn answer(&mut self, ask: Ask) {
         while self.tasks.try_join_next().is_some() {}
+        let world = Arc::clone(&self.world);
         match ask {
             Ask::Status(reply) => {
-                let mut status = self.status(supervisor);
-                self.tasks.spawn_blocking(move || {
-                    status.pools.iter_mut().for_each(measure);
-                    // Who asked may have gone.
-                    let _ = reply.send(status);
+                let mut status = self.status();
+                self.tasks.spawn(async move {
+                    status.pools = report_pools(&world).await;
+                    if let Some(pool) = status.pools.first() {
+                        status.dir.clone_from(&pool.dir);
+                    }
+                    let measured = spawn_blocking(move || {
+                        status.pools.iter_mut().for_each(measure);
+                        status
+                    });
+                    if let Ok(status) = measured.await {
+                        // Who asked may have gone.
+                        let _ = reply.send(status);
+                    }
                 });
             }
             Ask::Leaks(reply) => {
-                // As above.
-                let _ = reply.send(Leaks {
-                    pools: vec![supervisor.report_leaks()],
+                self.tasks.spawn(async move {
+                    let mut pools = Vec::new();
+                    if let Some(release) = serving(&world) {
+                        pools.extend(release.leaks().await);
+                    }
+                    // As above.
+                    let _ = reply.send(Leaks { pools });
                 });
             }
+            Ask::Reload(..) | Ask::Rollback(_) => {}
         }
     }
 
-    fn status(&self, supervisor: &Supervisor) -> Status {
+    fn status(&self) -> Status {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             state: self.state,
             uptime_seconds: seconds(self.since.elapsed()),
-            listen: self.listen.to_string(),
+            listen: self.world.address.to_string(),
             dir: self.dir.clone(),
-            pools: vec![supervisor.report()],
+            pools: Vec::new(),
         }
     }
+}
+
+/// The release that serves, or the first one, which is to.
+fn serving(world: &World) -> Option<Arc<Release>> {
+    let all = world.releases();
+    let of = |phase| all.iter().rfind(|release| release.phase() == phase);
+    of(Phase::Serving).or_else(|| of(Phase::Booting)).cloned()
+}
+
+/// The pools of the release that serves, with the generations and workers of all others.
+async fn report_pools(world: &World) -> Vec<report::Pool> {
+    let Some(serving) = serving(world) else {
+        return Vec::new();
+    };
+    let Some(mut pool) = serving.report().await else {
+        return Vec::new();
+    };
+    for release in world.releases() {
+        if Arc::ptr_eq(&release, &serving) {
+            continue;
+        }
+        let Some(other) = release.report().await else {
+            continue;
+        };
+        add(&mut pool, other, release.phase());
+    }
+    pool.generations.sort_by_key(|generation| generation.number);
+    pool.totals += *world.past.lock().unwrap_or_else(PoisonError::into_inner);
+    vec![pool]
+}
+
+/// Adds what `other`, the same pool of a release in `phase`, has.
+fn add(pool: &mut report::Pool, other: report::Pool, phase: Phase) {
+    let state = match phase {
+        Phase::Booting | Phase::Serving => None,
+        Phase::Draining => Some(GenerationState::Draining),
+        Phase::Kept => Some(GenerationState::Kept),
+    };
+    pool.generations
+        .extend(other.generations.into_iter().map(|generation| {
+            let was = generation.state;
+            report::Generation {
+                state: state.filter(|_| was == GenerationState::Ready).unwrap_or(was),
+                ..generation
+            }
+        }));
+    pool.workers.extend(other.workers);
+    pool.queue.waiting += other.queue.waiting;
+    pool.totals += other.totals;
 }

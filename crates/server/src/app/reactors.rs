@@ -1,89 +1,131 @@
 //! The reactor threads: each has a runtime of its own, with the edge's connections and dispatch's exchanges on it.
 //!
-//! Called by `app`. Runs in: server; `serve_on` on a reactor's thread, the rest on the main thread.
+//! They outlive every release: pools come and go on them ([`Reactors::adopt`]) while connections stay.
+//!
+//! Called by `app`. Runs in: server, on the main thread; what it spawns, on the reactors' threads.
 
-use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::sync::oneshot;
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use crate::config::Config;
-use crate::dispatch::{Pool, PoolShared, Reactor};
-use crate::edge::{self, Intake, Site};
+use crate::dispatch::{Pool, Reactor, Side};
+use crate::edge::{self, Dispatch, Sites};
 
 /// How long file operations under way may take once a reactor has ended.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// All reactors, and the acceptor that feeds them.
+/// All reactors.
 #[derive(Debug)]
 pub(super) struct Reactors {
-    threads: Vec<JoinHandle<()>>,
-    /// One task a thread, and the acceptor: ends with it.
-    ends: JoinSet<anyhow::Result<()>>,
+    seats: Vec<Seat>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     stop: CancellationToken,
     cut: CancellationToken,
 }
 
-/// What one reactor is made of.
-struct Parts {
-    reactor: Reactor,
-    intake: Intake,
-    pool: Pool,
-    site: Arc<Site>,
-    stop: CancellationToken,
-    cut: CancellationToken,
+/// What serves connections on them, and the acceptor.
+#[derive(Debug)]
+pub(super) struct Connections(JoinSet<anyhow::Result<()>>);
+
+#[derive(Debug)]
+struct Seat {
+    reactor: Arc<Reactor>,
+    runtime: Handle,
 }
 
 impl Reactors {
-    /// Starts the threads, then accepts connections.
-    pub(super) fn start(
-        config: &Config,
-        listener: TcpListener,
-        site: &Arc<Site>,
-        pool: &Arc<PoolShared>,
-        reactors: Vec<Reactor>,
-    ) -> anyhow::Result<Self> {
+    /// Starts `count` threads. Nothing is accepted yet.
+    pub(super) fn start(count: usize) -> anyhow::Result<Self> {
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
-        let (acceptor, intakes) = edge::split(reactors.len(), config.limits.connections);
-        let (mut threads, mut ends) = (Vec::new(), JoinSet::new());
-        for (number, (reactor, intake)) in reactors.into_iter().zip(intakes).enumerate() {
-            let parts = Parts {
-                reactor,
-                intake,
-                pool: pool.on(number).context("a reactor that dispatch does not know")?,
-                site: Arc::clone(site),
-                stop: stop.clone(),
-                cut: cut.clone(),
-            };
-            let (report, end) = oneshot::channel();
+        let start = |number| -> anyhow::Result<(Seat, JoinHandle<()>)> {
+            let reactor = Arc::new(Reactor::default());
+            let runtime = reactor
+                .build_runtime()
+                .with_context(|| format!("building the runtime of reactor {number}"))?;
+            let (handle, end) = (runtime.handle().clone(), cut.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("reactor-{number}"))
-                .spawn(move || {
-                    // The receiver is gone only when the server has stopped.
-                    let _ = report.send(run(parts));
-                })
+                .spawn(move || live(runtime, &end))
                 .with_context(|| format!("starting the thread of reactor {number}"))?;
-            threads.push(thread);
-            ends.spawn(async move {
-                let ended = end.await.with_context(|| format!("reactor {number} panicked"))?;
-                ended.with_context(|| format!("running reactor {number}"))
-            });
-        }
-        let accepting = acceptor.run(listener, stop.clone());
-        ends.spawn(async move { accepting.await.context("accepting connections") });
+            let seat = Seat {
+                reactor,
+                runtime: handle,
+            };
+            Ok((seat, thread))
+        };
+        let started: Vec<_> = (0..count).map(start).collect::<anyhow::Result<_>>()?;
+        let (seats, threads): (_, Vec<_>) = started.into_iter().unzip();
         Ok(Self {
-            threads,
-            ends,
+            seats,
+            threads: Mutex::new(threads),
             stop,
             cut,
         })
+    }
+
+    /// Accepts connections from now on, `limit` at a time.
+    pub(super) fn accept(
+        &self,
+        listener: TcpListener,
+        sites: &Arc<Sites<Vec<Pool>>>,
+        limit: usize,
+    ) -> Connections {
+        let mut ends = JoinSet::new();
+        let (acceptor, intakes) = edge::split(self.seats.len(), limit);
+        for (number, (seat, intake)) in self.seats.iter().zip(intakes).enumerate() {
+            let dispatch = Dispatch {
+                reactor: Arc::clone(&seat.reactor),
+                number,
+            };
+            let serving = intake.serve(Arc::clone(sites), dispatch, self.stop.clone());
+            let serving = seat.runtime.spawn(serving);
+            ends.spawn(async move {
+                serving
+                    .await
+                    .with_context(|| format!("serving connections on reactor {number}"))
+            });
+        }
+        let accepting = acceptor.run(listener, self.stop.clone());
+        ends.spawn(async move { accepting.await.context("accepting connections") });
+        Connections(ends)
+    }
+
+    /// The runtime of the first reactor.
+    pub(super) fn first(&self) -> Option<&Handle> {
+        self.seats.first().map(|seat| &seat.runtime)
+    }
+
+    /// Has each reactor serve a pool, of which it gets one of `sides`, until what is returned is cancelled.
+    pub(super) async fn adopt(&self, sides: Vec<Side>) -> anyhow::Result<CancellationToken> {
+        let until = self.cut.child_token();
+        for (seat, side) in self.seats.iter().zip(sides) {
+            let (reactor, token) = (Arc::clone(&seat.reactor), until.clone());
+            let adopted = seat.runtime.spawn(async move {
+                let serving = reactor.adopt(side, token)?;
+                tokio::spawn(serving);
+                std::io::Result::Ok(())
+            });
+            adopted
+                .await
+                .context("asking a reactor to serve a pool")?
+                .context("serving a pool on a reactor")?;
+        }
+        Ok(until)
+    }
+
+    /// Returns once each reactor has come by: what one was doing without pause when this was called, it has done.
+    pub(super) async fn pass(&self) {
+        for seat in &self.seats {
+            // A reactor that has ended does nothing any more.
+            let _ = seat.runtime.spawn(std::future::ready(())).await;
+        }
     }
 
     /// Takes no new connection; each one ends with the request it is at.
@@ -97,26 +139,10 @@ impl Reactors {
         self.cut.cancel();
     }
 
-    /// Returns once all have ended, or one has failed. Cancel-safe.
-    pub(super) async fn ended(&mut self) -> anyhow::Result<()> {
-        while let Some(end) = self.ends.join_next().await {
-            end.context("waiting for a reactor")??;
-        }
-        Ok(())
-    }
-
-    /// Returns once one of them has ended, which none does before [`Reactors::stop`]. Cancel-safe.
-    pub(super) async fn failed(&mut self) -> anyhow::Error {
-        match self.ends.join_next().await {
-            Some(Ok(Err(error))) => error,
-            Some(Err(error)) => error.into(),
-            Some(Ok(Ok(()))) | None => anyhow::anyhow!("a reactor ended although nobody told it to"),
-        }
-    }
-
-    /// Waits for the threads. After [`Reactors::cut`], or when all have ended: it blocks.
-    pub(super) fn join(self) {
-        for thread in self.threads {
+    /// Waits for the threads. After [`Reactors::cut`]: it blocks.
+    pub(super) fn join(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
             if thread.join().is_err() {
                 error!("reactor panicked");
             }
@@ -124,21 +150,27 @@ impl Reactors {
     }
 }
 
-/// The whole life of a reactor's thread.
-fn run(parts: Parts) -> io::Result<()> {
-    let runtime = parts.reactor.build_runtime()?;
-    let result = runtime.block_on(serve_on(parts));
-    runtime.shutdown_timeout(SHUTDOWN);
-    result
+impl Connections {
+    /// Returns once no connection is left, or serving them has failed. Cancel-safe.
+    pub(super) async fn ended(&mut self) -> anyhow::Result<()> {
+        while let Some(end) = self.0.join_next().await {
+            end.context("waiting for a reactor")??;
+        }
+        Ok(())
+    }
+
+    /// Returns once a reactor serves no more connections, which none does before [`Reactors::stop`]. Cancel-safe.
+    pub(super) async fn failed(&mut self) -> anyhow::Error {
+        match self.0.join_next().await {
+            Some(Ok(Err(error))) => error,
+            Some(Err(error)) => error.into(),
+            Some(Ok(Ok(()))) | None => anyhow::anyhow!("a reactor ended although nobody told it to"),
+        }
+    }
 }
 
-async fn serve_on(parts: Parts) -> io::Result<()> {
-    let connections = parts.intake.serve(parts.site, parts.pool, parts.stop);
-    let exchanges = parts.reactor.run(parts.cut.clone());
-    // Cancel-safe: whatever ends first, the others are over with it. Exchanges end by themselves only when cut.
-    tokio::select! {
-        () = connections => Ok(()),
-        ended = exchanges => ended,
-        () = parts.cut.cancelled() => Ok(()),
-    }
+/// The whole life of a reactor's thread.
+fn live(runtime: Runtime, end: &CancellationToken) {
+    runtime.block_on(end.cancelled());
+    runtime.shutdown_timeout(SHUTDOWN);
 }

@@ -7,15 +7,16 @@ use anyhow::Context;
 use ipc::control::LeakKind;
 use serde::Deserialize;
 
-use super::status::{ask, print};
+use super::status::{print, send};
 use super::table::{Side, Table, count};
 use super::{Failure, Target};
 use crate::admin;
+use crate::admin::client::Message;
 use crate::report::{Found, Leaks, PoolLeaks};
 
 /// Prints what the server that `target` names has found.
 pub(super) fn leaks(target: &Target) -> Result<(), Failure> {
-    let answer = ask(target, admin::LEAKS)?;
+    let answer = send(target, Message::Ask(admin::LEAKS))?;
     let text = if target.json {
         format!("{answer:#}\n")
     } else {

@@ -11,6 +11,7 @@ mod check;
 mod image;
 mod leaks;
 mod logging;
+mod reload;
 mod serve;
 mod status;
 mod table;
@@ -24,7 +25,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{Config, Errors, Sources};
 
 /// Serves until it is told to stop: `app::run`.
-pub type Run = fn(Config) -> anyhow::Result<()>;
+pub type Run = fn(Config, Sources) -> anyhow::Result<()>;
 
 const EXIT_CODES: &str = "\
 Exit status:
@@ -81,6 +82,28 @@ enum Command {
     /// handlers, open files, memory by route, … that are not as they were before. docs/isolation.md says what to do about them.
     #[command(after_help = EXIT_CODES)]
     Leaks(Target),
+    /// Have a running server read its settings and code anew
+    ///
+    /// The application boots beside the one that serves, and answers a health request; then it gets the requests, and the old one
+    /// finishes those that it has. If it does not boot, or does not answer, the old one serves on, and the reason is
+    /// printed (exit status 1). Where DIR is or contains a link, it is followed anew. SIGHUP does the same, with the outcome in the log.
+    #[command(after_help = EXIT_CODES)]
+    Reload(Reloading),
+    /// Have a running server return to the code and settings before the last reload
+    ///
+    /// They are kept booted for reload.keep_previous, so this takes a moment. A second rollback returns from the first.
+    #[command(after_help = EXIT_CODES)]
+    Rollback(Target),
+}
+
+/// Flags of `reload`.
+#[derive(Args, Debug)]
+struct Reloading {
+    #[command(flatten)]
+    target: Target,
+    /// Serve this folder from now on, with its hearth.toml if the server was not started with --config
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
 }
 
 /// Flags that say which server is asked, and how the answer is shown.
@@ -190,6 +213,8 @@ pub fn main(run: Run) -> ExitCode {
         Command::Check(flags) => check::check(&flags.settings.into(), flags.image),
         Command::Status(target) => status::status(&target),
         Command::Leaks(target) => leaks::leaks(&target),
+        Command::Reload(flags) => reload::reload(&flags),
+        Command::Rollback(target) => reload::rollback(&target),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

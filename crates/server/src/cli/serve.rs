@@ -20,7 +20,7 @@ pub(super) fn serve(sources: &Sources, run: Run) -> Result<(), Failure> {
             "settings resolved"
         ),
     }
-    Ok(run(loaded.config)?)
+    Ok(run(loaded.config, sources.clone())?)
 }
 
 /// What is served and why, a line each.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use serde::Deserialize;
@@ -9,13 +10,14 @@ use serde_json::Value;
 
 use super::table::{Side, Table, count, mebibytes, plain, rough};
 use super::{Failure, Target};
-use crate::admin::{self, client, place};
+use crate::admin::client::{self, Message};
+use crate::admin::{self, place};
 use crate::config::{AdminSocket, Config, Sources};
 use crate::report::{Generation, Pool, ServerState, Status, Worker, WorkerState};
 
 /// Prints the status of the server that `target` names.
 pub(super) fn status(target: &Target) -> Result<(), Failure> {
-    let answer = ask(target, admin::STATUS)?;
+    let answer = send(target, Message::Ask(admin::STATUS))?;
     let text = if target.json {
         format!("{answer:#}\n")
     } else {
@@ -27,13 +29,13 @@ pub(super) fn status(target: &Target) -> Result<(), Failure> {
 }
 
 /// The answer of the server that `target` names.
-pub(super) fn ask(target: &Target, route: &str) -> Result<Value, Failure> {
+pub(super) fn send(target: &Target, message: Message<'_>) -> Result<Value, Failure> {
     let sources = Sources {
         dir: target.dir.clone(),
         file: target.config.clone(),
         ..Sources::default()
     };
-    let (dir, set) = Config::admin_socket(&sources)?;
+    let ([name, dir], set) = Config::admin_socket(&sources)?;
     let set = target.socket.clone().map_or(set, AdminSocket::At);
     if set == AdminSocket::Off {
         return Err(Failure::Run(anyhow!(
@@ -41,8 +43,9 @@ pub(super) fn ask(target: &Target, route: &str) -> Result<Value, Failure> {
             dir.display()
         )));
     }
-    let paths = place::candidates(&dir, &set);
-    client::get(&dir, &paths, route).map_err(|error| Failure::Run(error.into()))
+    let names: &[&Path] = if name == dir { &[&dir] } else { &[&name, &dir] };
+    let paths = place::candidates(names, &set);
+    client::send(&name, &paths, message).map_err(|error| Failure::Run(error.into()))
 }
 
 /// Writes to standard output.
@@ -109,17 +112,22 @@ fn describe_pool(pool: &Pool, text: &mut String) {
 }
 
 fn describe_generation(generation: &Generation) -> String {
-    use crate::report::GenerationState::{Booting, Gone, Ready};
+    use crate::report::GenerationState::{Booting, Draining, Gone, Kept, Ready};
     let booted = match (&generation.php_version, generation.boot_ms) {
         (Some(php), Some(boot)) => format!("PHP {php}, booted in {boot} ms"),
         _ => "booting".to_owned(),
     };
     let zygote = match (generation.state, generation.pid) {
-        (Booting | Ready, Some(pid)) => format!("zygote {pid}"),
-        (Booting | Ready, None) => "zygote".to_owned(),
         (Gone, _) => "zygote gone".to_owned(),
+        (_, Some(pid)) => format!("zygote {pid}"),
+        (_, None) => "zygote".to_owned(),
     };
-    format!("generation {}: {zygote}, {booted}", generation.number)
+    let role = match generation.state {
+        Draining => ", finishes its requests",
+        Kept => ", kept for a rollback",
+        Booting | Ready | Gone => "",
+    };
+    format!("generation {}: {zygote}, {booted}{role}", generation.number)
 }
 
 fn workers(pool: &Pool) -> Table {

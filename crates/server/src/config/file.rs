@@ -15,7 +15,7 @@ use super::Sources;
 /// The table of PHP's own settings, whose names have dots too.
 pub(super) const INI: &str = "pool.web.ini";
 /// Tables of the file. Any other table is reported as a whole, not key by key.
-pub(super) const SECTIONS: [&str; 4] = ["limits", "log", "pool", "pool.web"];
+pub(super) const SECTIONS: [&str; 5] = ["limits", "log", "pool", "pool.web", "reload"];
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

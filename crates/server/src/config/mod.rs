@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
-pub(crate) use pool::{Isolation, IsolationMethod, Mode, Pool, Warmup};
+pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Warmup};
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
@@ -49,6 +49,8 @@ pub struct Loaded {
 pub struct Config {
     /// The project folder, absolute. It is UTF-8, as are `root` and the paths of `pool` that are relative to it.
     pub dir: PathBuf,
+    /// The project folder as it was named, absolute; links in it are not followed. A deploy may have it lead to another folder.
+    pub name: PathBuf,
     /// Document root, absolute: static files and classic scripts are found below it. Links below `dir` are kept as
     /// they are, so that `pool.script` has `root` as its literal beginning when it lies below it.
     pub root: PathBuf,
@@ -64,6 +66,8 @@ pub struct Config {
     pub pool: Pool,
     /// How long running requests may finish after SIGTERM. Default 30 s.
     pub stop_timeout: std::time::Duration,
+    /// Reload.
+    pub reload: Reload,
     /// Where `hearth status` and the other commands reach the server. Default: see `admin::place`.
     pub admin_socket: AdminSocket,
     /// Folder for spool files of big bodies. Default: the system's temporary folder.
@@ -76,8 +80,9 @@ impl Config {
         resolve::load(sources)
     }
 
-    /// The project folder and its `admin_socket` alone: a running server must be reachable although its settings are wrong by now.
-    pub fn admin_socket(sources: &Sources) -> Result<(PathBuf, AdminSocket), Errors> {
+    /// The project folder, as named and as it is, and its `admin_socket` alone: a running server must be reachable although its
+    /// settings are wrong by now.
+    pub fn admin_socket(sources: &Sources) -> Result<([PathBuf; 2], AdminSocket), Errors> {
         resolve::admin_socket_of(sources)
     }
 
@@ -92,6 +97,24 @@ impl Config {
             "hearth: ready on http://{address} ({workers}, {mode}, PHP {php})",
             mode = self.pool.mode
         )
+    }
+}
+
+/// How a release takes the place of another.
+#[derive(Clone, Debug)]
+pub struct Reload {
+    /// How long requests of the old one may run on. Default 30 s.
+    pub drain_timeout: std::time::Duration,
+    /// How long the old one is kept booted, for `hearth rollback`. Default 10 min.
+    pub keep_previous: std::time::Duration,
+}
+
+impl Default for Reload {
+    fn default() -> Self {
+        Self {
+            drain_timeout: std::time::Duration::from_secs(30),
+            keep_previous: std::time::Duration::from_mins(10),
+        }
     }
 }
 

@@ -106,10 +106,23 @@ pub struct Pool {
     pub queue_timeout: Duration,
     /// How long a request may run before its worker is killed. Default 60 s; 0 s never.
     pub request_timeout: Duration,
+    /// What a release must answer before it takes the place of another.
+    pub health: Health,
+    /// Workers that may still be missing when it does. Default 0.
+    pub max_unavailable: u16,
     /// How long the application may take to boot. Default 30 s.
     pub boot_timeout: Duration,
     /// The worker's binary. Default: `hearth-worker` beside `hearth`.
     pub worker_binary: PathBuf,
+}
+
+/// A request that shows whether a release works.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Path and query; empty: none is sent. Default `/`.
+    pub path: String,
+    /// Status of the answer. Default: any below 500.
+    pub status: Option<u16>,
 }
 
 impl Pool {

@@ -12,8 +12,8 @@ use super::entry::{Entry, entry};
 use super::file::{Errors, File, INI, Origin, Problem, Value};
 use super::reader::Reader;
 use super::{
-    AdminSocket, ByteSize, Config, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool, Sources,
-    Warmup,
+    AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
+    Reload, Sources, Warmup,
 };
 
 /// Largest `limits.header_bytes`.
@@ -26,9 +26,9 @@ const _: () = assert!(
     "every setting that is accepted can be served"
 );
 
-/// Most paths of `pool.web.warmup_paths`, and bytes of each: their heads must fit into one message to the zygote.
+/// Most paths of `pool.web.warmup_paths`, and bytes of each such path: their heads must fit into one message to the zygote.
 const WARMUP_PATHS: usize = 16;
-const WARMUP_PATH: usize = 512;
+const TARGET: usize = 512;
 /// Longest path of a unix socket on Linux (`sun_path`, without its NUL).
 const SOCKET_PATH: usize = 107;
 
@@ -58,10 +58,12 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         limits: limits(&mut reader),
         log: log(&mut reader),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
+        reload: reload(&mut reader),
         admin_socket: admin_socket(&mut reader, &dir),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         root: entry.root.clone(),
         pool: pool(&mut reader, &dir, entry, cores),
+        name: named(&sources.dir),
         dir,
     };
     let keys = reader.finish()?;
@@ -69,11 +71,51 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
 }
 
 /// See `Config::admin_socket`.
-pub(super) fn admin_socket_of(sources: &Sources) -> Result<(PathBuf, AdminSocket), Errors> {
+pub(super) fn admin_socket_of(sources: &Sources) -> Result<([PathBuf; 2], AdminSocket), Errors> {
     let dir = project_folder(&sources.dir)?;
     let mut reader = Reader::new(File::read(sources));
     let socket = admin_socket(&mut reader, &dir);
-    Ok((dir, socket))
+    Ok(([named(&sources.dir), dir], socket))
+}
+
+/// `dir`, absolute, by the way it was named: a shell knows by which links it came to its folder.
+fn named(dir: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    let shells = std::env::var_os("PWD").map(PathBuf::from);
+    let shells = shells.filter(|path| path.is_absolute() && path.canonicalize().ok().as_ref() == Some(&here));
+    // No `.` is left, nor a slash at the end.
+    shells.unwrap_or(here).join(dir).components().collect()
+}
+
+fn reload(reader: &mut Reader) -> Reload {
+    let default = Reload::default();
+    Reload {
+        drain_timeout: reader.duration("reload.drain_timeout", default.drain_timeout, ZERO..=HOUR),
+        keep_previous: reader.duration("reload.keep_previous", default.keep_previous, ZERO..=DAY),
+    }
+}
+
+fn health(reader: &mut Reader) -> Health {
+    const PATH: &str = "pool.web.health_path";
+    let path = reader.text(PATH).map_or_else(|| "/".to_owned(), |(path, origin)| {
+        if !path.is_empty() && !is_target(&path) {
+            let form = format!(
+                "expected the path of a URL, percent-encoded, at most {TARGET} bytes, or nothing for no check"
+            );
+            reader.wrong(origin, PATH, &Value::Text(path.clone()), &form);
+        }
+        path
+    });
+    let status = reader.number("pool.web.health_status", 0_u16, 0..=599);
+    Health {
+        path,
+        status: (status != 0).then_some(status),
+    }
+}
+
+/// What a request line may hold, RFC 9112 §3.2.1; a fragment never comes to a server.
+fn is_target(path: &str) -> bool {
+    path.starts_with('/') && path.len() <= TARGET && path.bytes().all(|b| b.is_ascii_graphic() && b != b'#')
 }
 
 fn admin_socket(reader: &mut Reader, dir: &Path) -> AdminSocket {
@@ -206,6 +248,8 @@ fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
         queue_length: reader.number("pool.web.queue_length", 1024, 0..=1_000_000),
         queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), ZERO..=HOUR),
         request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), ZERO..=DAY),
+        health: health(reader),
+        max_unavailable: reader.number("pool.web.max_unavailable", 0, 0..=most),
         boot_timeout: reader.duration("pool.web.boot_timeout", Duration::from_secs(30), MILLI..=HOUR),
         worker_binary: existing(
             reader,
@@ -253,16 +297,10 @@ fn warmup_paths(reader: &mut Reader) -> Vec<String> {
     let Some((paths, origin)) = reader.list(key) else {
         return default;
     };
-    // What a request line may hold, RFC 9112 §3.2.1; a fragment never comes to a server.
-    let bad = |path: &&String| {
-        !path.starts_with('/')
-            || path.len() > WARMUP_PATH
-            || !path.bytes().all(|b| b.is_ascii_graphic() && b != b'#')
-    };
-    let why = if let Some(path) = paths.iter().find(bad) {
+    let why = if let Some(path) = paths.iter().find(|path| !is_target(path)) {
         format!(
             "\"{path}\" is no path of a URL: expected for instance \"/\" or \"/search?q=a\", percent-encoded, at most \
-             {WARMUP_PATH} bytes"
+             {TARGET} bytes"
         )
     } else if paths.is_empty() || paths.len() > WARMUP_PATHS {
         format!("expected 1 to {WARMUP_PATHS} paths; to warm nothing set `pool.web.warmup` to \"none\"")

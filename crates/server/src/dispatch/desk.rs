@@ -3,6 +3,7 @@
 //! Completions, deaths of workers and deadlines come in here and wake the exchange that they concern.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub(super) struct Desk {
     pub(super) workers: Workers,
     /// Free slots; its waiters are the queue.
     pub(super) free: Semaphore,
+    /// No worker will come for what waits, or runs and loses its worker.
+    pub(super) given_up: AtomicBool,
     pub(super) limits: Limits,
     pub(super) kills: mpsc::Sender<KillRequest>,
     /// Told when requests wait although workers sleep, since enough are at work; the reactor looks again in a moment.
@@ -83,6 +86,7 @@ impl Desk {
         Self {
             reactor,
             free: Semaphore::new(slots.entries.len()),
+            given_up: AtomicBool::new(false),
             slots: Mutex::new(slots),
             memory,
             workers: Workers::default(),
@@ -321,6 +325,11 @@ impl Desk {
         freed
     }
 
+    fn is_given_up(&self) -> bool {
+        // Relaxed: who sees it late sees it at the next sweep.
+        self.given_up.load(Ordering::Relaxed)
+    }
+
     fn bury_one(&self, slots: &mut Slots, slot: SlotId, death: &Death) -> bool {
         let Some(entry) = slots.entry(slot) else {
             return false;
@@ -334,7 +343,7 @@ impl Desk {
             (Seen::Done(..) | Seen::Streaming(..), Some(memory)) => {
                 entry.dead = Some((worker, Arc::clone(memory)));
             }
-            _ if entry.idempotent && entry.tries < MAX_TRIES => {
+            _ if entry.idempotent && entry.tries < MAX_TRIES && !self.is_given_up() => {
                 debug!(request = %entry.request, worker = worker.0, why = &*death.why, "request runs again");
                 entry.tries += 1;
                 entry.running_since = None;
@@ -442,11 +451,18 @@ impl Desk {
     /// Ends what has waited too long, if `take_back` can get it.
     fn sweep_queued(&self, entry: &mut Entry, now: Instant, take_back: impl FnOnce(&mut Entry) -> bool) {
         let waited = now.saturating_duration_since(entry.since);
-        if waited > self.limits.queue_timeout && take_back(entry) {
-            entry.failure = Some(DispatchError::QueueTimeout {
+        let failure = if self.is_given_up() {
+            DispatchError::Stopping
+        } else if waited > self.limits.queue_timeout {
+            DispatchError::QueueTimeout {
                 pool: String::new(),
                 waited,
-            });
+            }
+        } else {
+            return;
+        };
+        if take_back(entry) {
+            entry.failure = Some(failure);
             entry.wake();
         }
     }

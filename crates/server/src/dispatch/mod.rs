@@ -34,7 +34,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::DispatchError;
 pub use pool::{Pool, PoolShared};
-pub use reactor::Reactor;
+pub use reactor::{Reactor, Side};
 pub use request::{Request, RequestBody, RequestId};
 pub use response::{Response, ResponseBody};
 pub use workers::KillRequest;

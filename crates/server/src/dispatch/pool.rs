@@ -18,10 +18,11 @@ use super::desk::{Death, Desk, Limits};
 use super::exchange::respond;
 use super::glance::Glance;
 use super::lease::Lease;
+use super::reactor::Side;
 use super::relay::Buffering;
 use super::slots::Start;
 use super::workers::KillRequest;
-use super::{DispatchError, Reactor, Request, RequestBody, Response};
+use super::{DispatchError, Request, RequestBody, Response};
 use crate::config;
 
 /// Kill requests that may wait for supervise.
@@ -45,10 +46,10 @@ pub struct PoolShared {
 /// What [`PoolShared::create`] makes.
 #[derive(Debug)]
 pub struct Created {
-    /// For supervise and, by [`PoolShared::on`], for the edge.
+    /// For supervise and, by [`PoolShared::doors`], for the edge.
     pub shared: Arc<PoolShared>,
-    /// One a reactor, in order.
-    pub reactors: Vec<Reactor>,
+    /// One a reactor, in order, for [`super::Reactor::adopt`].
+    pub sides: Vec<Side>,
     /// An eventfd a reactor, in order, for the zygote.
     pub eventfds: Vec<OwnedFd>,
     /// Workers to kill.
@@ -82,7 +83,7 @@ impl PoolShared {
             workers: u32::from(pool.workers),
             cores: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         };
-        let (mut desks, mut reactors, mut eventfds) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut desks, mut sides, mut eventfds) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..layout.reactors {
             let desk = Arc::new(Desk::new(
                 ReactorId(number),
@@ -90,9 +91,12 @@ impl PoolShared {
                 limits,
                 kill.clone(),
             ));
-            let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            eventfds.push(fd.try_clone()?);
-            reactors.push(Reactor::new(Arc::clone(&desk), fd));
+            let eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            eventfds.push(eventfd.try_clone()?);
+            sides.push(Side {
+                desk: Arc::clone(&desk),
+                eventfd,
+            });
             desks.push(desk);
         }
         let shared = Arc::new(Self {
@@ -107,18 +111,19 @@ impl PoolShared {
         });
         Ok(Created {
             shared,
-            reactors,
+            sides,
             eventfds,
             kills,
         })
     }
 
-    /// The pool as reactor `number` uses it. `None` for a number beyond the last reactor.
-    pub fn on(self: &Arc<Self>, number: usize) -> Option<Pool> {
-        Some(Pool {
+    /// The pool as each reactor uses it, in order.
+    pub fn doors(self: &Arc<Self>) -> Vec<Pool> {
+        let door = |desk| Pool {
             shared: Arc::clone(self),
-            desk: Arc::clone(self.desks.get(number)?),
-        })
+            desk: Arc::clone(desk),
+        };
+        self.desks.iter().map(door).collect()
     }
 
     /// The shared memory, for the zygote and the scoreboard.
@@ -183,7 +188,7 @@ impl PoolShared {
     }
 
     /// Requests that a worker runs or that wait for one.
-    fn under_way(&self) -> usize {
+    pub fn under_way(&self) -> usize {
         let slots = self.memory.layout().slots_per_reactor;
         let in_use = |desk: &Arc<Desk>| slots.saturating_sub(desk.free.available_permits());
         // Relaxed: as in `Waiting`.
@@ -201,6 +206,14 @@ impl PoolShared {
             desk.glance(&mut glance);
         }
         glance
+    }
+
+    /// Whether there will be no workers any more: requests that wait then fail, and none that lost its worker runs again.
+    pub fn give_up(&self, given_up: bool) {
+        for desk in &self.desks {
+            // Relaxed: as in `Desk::is_given_up`.
+            desk.given_up.store(given_up, Ordering::Relaxed);
+        }
     }
 
     /// New requests are refused from now on.
@@ -241,11 +254,6 @@ impl Pool {
         respond(lease, &self.shared.buffering)
             .await
             .map_err(|error| self.named(error))
-    }
-
-    /// Looks for completions, as the reactor does itself when it has nothing else to do.
-    pub fn look(&self) {
-        self.desk.look();
     }
 
     async fn permit(&self) -> Result<SemaphorePermit<'_>, DispatchError> {

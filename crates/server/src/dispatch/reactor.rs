@@ -1,10 +1,11 @@
 //! How a reactor's runtime learns of completions.
 //!
-//! A reactor is one thread with a current-thread tokio runtime. Workers set a bit for a slot and, only if the reactor sleeps, write
+//! A reactor is one thread with a current-thread tokio runtime. It serves any number of pools, which come and go, and has a
+//! [`Desk`] of each. Workers set a bit for a slot and, only if the reactor sleeps, write
 //! to its eventfd. So before the runtime blocks it says that it is about to sleep and looks once more (`on_thread_park`); when it is
 //! awake it looks again (`on_thread_unpark`). The eventfd only has to end the sleep: it is edge-triggered and never read.
 //!
-//! A reactor that is never idle does not come to that: so each turn of a connection looks as well (`Desk::look`).
+//! A reactor that is never idle does not come to that: so each turn of a connection looks as well ([`Reactor::look`]).
 //!
 //! tokio looks for new tasks after the park hook and does not block if there are any (`park()` of its `current_thread` scheduler).
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
@@ -28,52 +30,81 @@ const PATIENCE: Duration = Duration::from_millis(1);
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// One reactor's dispatching.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reactor {
-    desk: Arc<Desk>,
-    eventfd: OwnedFd,
+    desks: ArcSwap<Vec<Arc<Desk>>>,
+}
+
+/// What one pool has on one reactor.
+#[derive(Debug)]
+pub struct Side {
+    pub(super) desk: Arc<Desk>,
+    pub(super) eventfd: OwnedFd,
 }
 
 impl Reactor {
-    pub(super) fn new(desk: Arc<Desk>, eventfd: OwnedFd) -> Self {
-        Self { desk, eventfd }
-    }
-
     /// The runtime of the reactor's thread.
-    pub fn build_runtime(&self) -> io::Result<Runtime> {
-        let (parking, waking) = (Arc::clone(&self.desk), Arc::clone(&self.desk));
+    pub fn build_runtime(self: &Arc<Self>) -> io::Result<Runtime> {
+        let (parking, waking) = (Arc::clone(self), Arc::clone(self));
         Builder::new_current_thread()
             .enable_all()
             .on_thread_park(move || {
-                if parking.memory.park(parking.reactor) {
-                    parking.wake_drain();
+                for desk in &**parking.desks.load() {
+                    if desk.memory.park(desk.reactor) {
+                        desk.wake_drain();
+                    }
                 }
             })
             .on_thread_unpark(move || {
-                if waking.memory.unpark(waking.reactor) {
-                    waking.wake_drain();
+                for desk in &**waking.desks.load() {
+                    if desk.memory.unpark(desk.reactor) {
+                        desk.wake_drain();
+                    }
                 }
             })
             .build()
     }
 
-    /// Handles completions, deaths and deadlines until `stop`. Runs as a task on the reactor's own runtime.
-    pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
-        let desk = self.desk;
-        // Registered for as long as this runs; nobody waits on it, its wake-ups end the runtime's sleep.
-        let _eventfd = watch(self.eventfd)?;
-        let drain = poll_fn(|cx| {
-            desk.poll_drain(cx.waker());
-            Poll::<()>::Pending
-        });
-        // Cancel-safe: all only look at the desk.
-        tokio::select! {
-            () = drain => {}
-            () = sweep(&desk) => {}
-            () = look_again(&desk) => {}
-            () = stop.cancelled() => {}
+    /// Looks for completions, as the reactor does itself when it has nothing else to do.
+    pub fn look(&self) {
+        for desk in &**self.desks.load() {
+            desk.look();
         }
-        Ok(())
+    }
+
+    /// Serves a pool from now on. Must be called on the reactor's own runtime, where what it returns is to run as a task: it
+    /// handles completions, deaths and deadlines until `stop`.
+    pub fn adopt(
+        self: Arc<Self>,
+        side: Side,
+        stop: CancellationToken,
+    ) -> io::Result<impl Future<Output = ()>> {
+        let desk = side.desk;
+        // Registered for as long as the pool is served; nobody waits on it, its wake-ups end the runtime's sleep.
+        let eventfd = watch(side.eventfd)?;
+        self.desks.rcu(|desks| {
+            let mut more = Vec::clone(desks);
+            more.push(Arc::clone(&desk));
+            more
+        });
+        Ok(async move {
+            let drain = poll_fn(|cx| {
+                desk.poll_drain(cx.waker());
+                Poll::<()>::Pending
+            });
+            // Cancel-safe: all only look at the desk.
+            tokio::select! {
+                () = drain => {}
+                () = sweep(&desk) => {}
+                () = look_again(&desk) => {}
+                () = stop.cancelled() => {}
+            }
+            self.desks.rcu(|desks| {
+                let others = desks.iter().filter(|other| !Arc::ptr_eq(other, &desk));
+                others.cloned().collect::<Vec<_>>()
+            });
+            drop(eventfd);
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Called by `listen` for each accepted connection. No task, timer or box is made for a request; the connection has one timer,
 //! which is armed anew only when it fires or when a deadline comes nearer. Runs in: server, on one reactor.
 
+use std::cell::OnceCell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -24,14 +25,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
+use super::access_log::AccessLog;
 use super::access_log::Line;
 use super::params::{self, Addresses, Source};
 use super::reply::{self, Ending, Refusal};
 use super::reply_body::{Content, ReplyBody};
 use super::route::{self, Lookup, Route};
 use super::wire::{Fault, Phase, Progress, Wire};
-use super::{Backend, Site, body, check, linger, static_files};
-use crate::config::Limits;
+use super::{Backend, Sites, body, check, linger, static_files};
+use crate::config::{Config, Limits};
 use crate::dispatch::{Request, RequestBody, RequestId, ResponseBody};
 
 /// hyper's own default; asking for it would make hyper allocate the headers' table for each request.
@@ -40,8 +42,8 @@ const HYPER_HEADERS: usize = 100;
 const LOOK: Duration = Duration::from_mins(1);
 
 /// What the connections of one reactor share.
-pub(super) struct Shared<B> {
-    site: Arc<Site>,
+pub(super) struct Shared<B: Backend> {
+    sites: Arc<Sites<B::Pools>>,
     backend: B,
     files: Lookup,
     tasks: TaskTracker,
@@ -50,10 +52,10 @@ pub(super) struct Shared<B> {
 }
 
 impl<B: Backend> Shared<B> {
-    pub(super) fn new(site: Arc<Site>, backend: B) -> Self {
+    pub(super) fn new(sites: Arc<Sites<B::Pools>>, backend: B) -> Self {
         let (files, tasks) = (Lookup::default(), TaskTracker::new());
         Self {
-            site,
+            sites,
             backend,
             files,
             tasks,
@@ -77,7 +79,9 @@ impl<B: Backend> Shared<B> {
 
 /// The connection, as its requests see it.
 pub(super) struct Client {
-    site: Arc<Site>,
+    /// That of the connection's first moment: its limits hold to its end.
+    config: Arc<Config>,
+    log: Option<Arc<AccessLog>>,
     tasks: TaskTracker,
     addresses: Addresses,
     progress: Arc<Progress>,
@@ -90,10 +94,12 @@ pub(super) async fn serve<B: Backend>(socket: TcpStream, shared: Arc<Shared<B>>)
     };
     // Small responses must not wait for an acknowledgement of the one before. A failure costs speed, nothing else.
     let _ = socket.set_nodelay(true);
-    let limits = &shared.site.config.limits;
+    let config = Arc::clone(&shared.sites.now().config);
+    let limits = &config.limits;
     let progress = Arc::new(Progress::new(Instant::now()));
     let client = Arc::new(Client {
-        site: Arc::clone(&shared.site),
+        config: Arc::clone(&config),
+        log: shared.sites.log.clone(),
         tasks: shared.tasks.clone(),
         addresses: Addresses::new(remote, local),
         progress: Arc::clone(&progress),
@@ -101,7 +107,7 @@ pub(super) async fn serve<B: Backend>(socket: TcpStream, shared: Arc<Shared<B>>)
     let wire = Wire::new(socket, Arc::clone(&progress), limits);
     let service = service_fn(|request| handle(request, &shared, &client));
     let mut connection = builder(limits).serve_connection(wire, service);
-    let end = run(&mut connection, &shared, &progress).await;
+    let end = run(&mut connection, &shared, (&progress, limits)).await;
     let wire = connection.into_parts().io;
     conclude(end, wire, &client).await;
 }
@@ -133,14 +139,13 @@ enum End {
 async fn run<B, S>(
     connection: &mut http1::Connection<Wire, S>,
     shared: &Shared<B>,
-    progress: &Progress,
+    (progress, limits): (&Progress, &Limits),
 ) -> End
 where
     B: Backend,
     S: HttpService<Incoming, ResBody = ReplyBody>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let limits = &shared.site.config.limits;
     let mut stopped = pin!(shared.stopped.notified());
     let mut sleep = pin!(sleep_until(Instant::now() + limits.header_timeout));
     let mut timer = Timer {
@@ -276,37 +281,45 @@ async fn answer<B: Backend>(
     if head.uri.path() == "*" {
         return Ok(reply::options(check::ALLOW_ANY));
     }
-    let site = &*shared.site;
     let path = route::decode(head.uri.path())?;
-    let script = match site.router.route(&path, &shared.files, record.started)? {
-        // Boxed, as is the reception of a body: their states would make the future of every request, which hyper moves, larger.
+    let announced = params::announced_length(&head.headers);
+    let first = shared.sites.now();
+    let mut site = &*first;
+    let mut route = site.router.route(&path, &shared.files, record.started)?;
+    let (mut received, newer) = (RequestBody::Empty, OnceCell::new());
+    if record.unread && matches!(route, Route::Script(_)) {
+        // Boxed, as are files: their states would make the future of every request, which hyper moves, larger.
+        received = Box::pin(body::receive(body, announced, &site.config)).await?;
+        record.unread = false;
+        // The site may be another by now, and the pools of the first one may be gone.
+        site = newer.get_or_init(|| shared.sites.now());
+        route = site.router.route(&path, &shared.files, record.started)?;
+    }
+    let script = match route {
         Route::File(file) => return Box::pin(static_files::serve(head, file)).await,
         Route::AddSlash(location) => return Ok(reply::moved(&location, head.uri.query())),
         Route::Script(script) => script,
     };
-    let announced = params::announced_length(&head.headers);
     let chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
-    let body = if record.unread {
-        Box::pin(body::receive(body, announced, &site.config)).await?
-    } else {
-        RequestBody::Empty
-    };
-    record.unread = false;
     let source = Source {
         id: record.id,
         head,
         script: &script,
         root: site.router.root(),
         addresses: &record.client.addresses,
-        body: (announced.is_some() || chunked).then(|| body.len()),
+        body: (announced.is_some() || chunked).then(|| received.len()),
     };
     let request = Request {
         id: record.id,
         head: params::encode(&source),
-        body,
+        body: received,
         idempotent: is_idempotent(&head.method),
     };
-    let response = shared.backend.send(request).await.map_err(Refusal::Dispatch)?;
+    let response = shared
+        .backend
+        .send(&site.pools, request)
+        .await
+        .map_err(Refusal::Dispatch)?;
     record.worker = Some(response.worker);
     Ok(reply::from_script(response, &head.method))
 }
@@ -343,7 +356,7 @@ struct Head {
 
 impl Record {
     fn begin(client: Arc<Client>, head: &request::Parts, unread: bool) -> Self {
-        let shown = client.site.log.is_some().then(|| Head {
+        let shown = client.log.is_some().then(|| Head {
             method: head.method.clone(),
             target: head.uri.clone(),
             version: head.version,
@@ -393,7 +406,7 @@ impl Record {
     /// The client did not take the whole body.
     pub(super) fn broken_off(&mut self) {
         if self.ending == Ending::Ok {
-            let stuck = self.client.progress.deadline(&self.client.site.config.limits);
+            let stuck = self.client.progress.deadline(&self.client.config.limits);
             let stuck = stuck.is_some_and(|(at, fault)| fault == Fault::SlowReader && at <= Instant::now());
             self.ending = if stuck {
                 Ending::WriteTimeout
@@ -420,7 +433,7 @@ impl Drop for Record {
         let now = Instant::now();
         self.client.progress.enter(Phase::Idle, now);
         debug!(id = %self.id, status = self.status.as_u16(), worker = self.worker, ending = %self.ending, "request ended");
-        let Some(log) = &self.client.site.log else { return };
+        let Some(log) = &self.client.log else { return };
         let head = self.head.as_ref();
         log.write(&Line {
             remote: self.client.addresses.remote(),

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::http::{self, Shared};
-use super::{Backend, Site};
+use super::{Backend, Sites};
 
 /// Connections the kernel holds until they are accepted (at most `net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
@@ -192,8 +192,13 @@ impl Intake {
     /// Serves connections until the acceptor has ended and the last connection is closed. After `stop` idle connections are closed
     /// and each other one ends with the request it is at; how long that may take is the caller's affair (dropping the runtime cuts
     /// them).
-    pub(crate) async fn serve<B: Backend>(mut self, site: Arc<Site>, backend: B, stop: CancellationToken) {
-        let shared = Arc::new(Shared::new(site, backend));
+    pub(crate) async fn serve<B: Backend>(
+        mut self,
+        sites: Arc<Sites<B::Pools>>,
+        backend: B,
+        stop: CancellationToken,
+    ) {
+        let shared = Arc::new(Shared::new(sites, backend));
         // Ends when the acceptor has: so a client that sees its idle connection close finds that nobody listens.
         while let Some(guest) = self.receiver.recv().await {
             admit(guest, &shared);

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,9 +58,13 @@ pub(super) struct Script<'a> {
     pub(super) info: Cow<'a, [u8]>,
 }
 
+/// Number of the next router.
+static ROUTERS: AtomicU64 = AtomicU64::new(1);
+
 /// The configuration, as far as paths are concerned.
 #[derive(Debug)]
 pub(super) struct Router {
+    number: u64,
     mode: Mode,
     root: PathBuf,
     front: Option<Front>,
@@ -97,6 +102,8 @@ impl Router {
             }),
         };
         Self {
+            // Relaxed: a number, no more.
+            number: ROUTERS.fetch_add(1, Ordering::Relaxed),
             mode: config.pool.mode,
             // A public folder may well have a `vendor` of its own, with style sheets.
             hides_vendor: root == config.dir,
@@ -125,7 +132,7 @@ impl Router {
 
     fn resident<'a>(&'a self, path: &'a [u8], files: &Lookup, now: Instant) -> Route<'a> {
         let nameable = !path.ends_with(b"/") && !is_secret(path) && !self.is_vendor(path);
-        if nameable && files.find_remembering(path, now, || self.full(path)) == Found::File {
+        if nameable && files.find_remembering(self.number, (path, now), || self.full(path)) == Found::File {
             return Route::File(self.full(path));
         }
         // Never absent in this mode; see `new`.
@@ -216,7 +223,24 @@ pub(super) enum Found {
 /// Asks the file system, and remembers for a moment what is not there. One a reactor.
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
-    misses: Mutex<HashMap<Box<[u8]>, Instant>>,
+    misses: Mutex<Misses>,
+}
+
+#[derive(Debug, Default)]
+struct Misses {
+    /// Number of the router that did not find them: another one has another root, or newer files.
+    router: u64,
+    until: HashMap<Box<[u8]>, Instant>,
+}
+
+impl Misses {
+    fn of(&mut self, router: u64) -> &mut HashMap<Box<[u8]>, Instant> {
+        if self.router != router {
+            self.router = router;
+            self.until.clear();
+        }
+        &mut self.until
+    }
 }
 
 impl Lookup {
@@ -228,8 +252,14 @@ impl Lookup {
         }
     }
 
-    fn find_remembering(&self, path: &[u8], now: Instant, full: impl FnOnce() -> PathBuf) -> Found {
+    fn find_remembering(
+        &self,
+        router: u64,
+        (path, now): (&[u8], Instant),
+        full: impl FnOnce() -> PathBuf,
+    ) -> Found {
         let mut misses = self.misses.lock().unwrap_or_else(PoisonError::into_inner);
+        let misses = misses.of(router);
         if misses.get(path).is_some_and(|until| now < *until) {
             return Found::Nothing;
         }

@@ -20,9 +20,10 @@ use ipc::head::RequestReader;
 use tokio_util::sync::CancellationToken;
 
 use super::access_log::AccessLog;
-use super::{Backend, Site, bind, split};
+use super::{Backend, Site, Sites, bind, split};
 use crate::config::{
-    AdminSocket, ByteSize, Config, Isolation, IsolationMethod, Limits, Log, LogFormat, Mode, Pool, Warmup,
+    AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Log, LogFormat, Mode, Pool,
+    Reload, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -36,7 +37,9 @@ struct Echo {
 }
 
 impl Backend for Echo {
-    async fn send(&self, request: Request) -> Result<Response, DispatchError> {
+    type Pools = ();
+
+    async fn send(&self, (): &(), request: Request) -> Result<Response, DispatchError> {
         let reader = RequestReader::new(&request.head).unwrap();
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         let vars: Vec<(String, String)> = reader.params().map(|p| (text(p.name), text(p.value))).collect();
@@ -187,7 +190,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let access = AccessLog::start(LogFormat::Text, access).unwrap();
             let (acceptor, intakes) = split(1, config.limits.connections);
-            let site = Arc::new(Site::new(Arc::new(config), Some(access)));
+            let sites = Arc::new(Sites::new(Site::new(Arc::new(config), ()), Some(access)));
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
@@ -195,7 +198,9 @@ impl Server {
             runtime.block_on(async {
                 let accepting = tokio::spawn(acceptor.run(listener, token.clone()));
                 for intake in intakes {
-                    intake.serve(Arc::clone(&site), echo.clone(), token.clone()).await;
+                    intake
+                        .serve(Arc::clone(&sites), echo.clone(), token.clone())
+                        .await;
                 }
                 accepting.await.unwrap().unwrap();
             });
@@ -264,6 +269,7 @@ const FILES: [(&str, &str); 8] = [
 pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
     Config {
         dir: dir.to_path_buf(),
+        name: dir.to_path_buf(),
         root: dir.to_path_buf(),
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors: 1,
@@ -289,10 +295,16 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             queue_length: 1,
             queue_timeout: Duration::from_secs(1),
             request_timeout: Duration::from_secs(1),
+            health: Health {
+                path: String::new(),
+                status: None,
+            },
+            max_unavailable: 0,
             boot_timeout: Duration::from_secs(1),
             worker_binary: PathBuf::new(),
         },
         stop_timeout: Duration::from_secs(1),
+        reload: Reload::default(),
         admin_socket: AdminSocket::Off,
         spool_dir: std::env::temp_dir(),
     }

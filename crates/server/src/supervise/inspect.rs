@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::ending::Ending;
+use super::process::Family;
 use super::zygote::{Recipe, Zygote};
 use super::{EVENTS, Event, StartError};
 use crate::config::Config;
@@ -43,7 +44,7 @@ pub(crate) async fn inspect(
     let (events, mut inbox) = mpsc::channel(EVENTS);
     let tasks = TaskTracker::new();
     let zygote = recipe
-        .start(1, pool.memory(), events, &tasks)
+        .start(1, pool.memory(), events, (&tasks, &Family::default()))
         .map_err(|error| StartError::Spawn {
             binary: recipe.binary(),
             error,

@@ -35,6 +35,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use ipc::control::{Fork, FromZygote, Undoing};
@@ -49,6 +50,7 @@ use tracing::{debug, error, info, warn};
 use self::ending::Ending;
 pub(crate) use self::inspect::{Inspection, inspect};
 use self::policy::{Action, State};
+pub(crate) use self::process::Family;
 use self::process::Process;
 use self::worker::{Cause, Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
@@ -93,8 +95,30 @@ impl StartError {
 /// The pool is up.
 #[derive(Clone, Debug)]
 pub(crate) struct Started {
+    /// Number of the zygote.
+    pub(crate) generation: u32,
     /// `8.2.36`.
-    pub php_version: String,
+    pub(crate) php_version: String,
+    /// How long the boot took.
+    pub(crate) boot_ms: u64,
+}
+
+/// What the supervisors of a server share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kin {
+    numbers: Numbers,
+    family: Family,
+}
+
+/// Numbers of generations.
+#[derive(Clone, Debug, Default)]
+struct Numbers(Arc<AtomicU32>);
+
+impl Numbers {
+    fn next(&self) -> u32 {
+        // Relaxed: a number, no more.
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 /// What a zygote said when it had booted.
@@ -138,11 +162,14 @@ impl Event {
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     settings: config::Pool,
+    /// The project folder.
+    dir: String,
     pool: Arc<PoolShared>,
     recipe: Recipe,
     state: State,
     zygote: Option<Zygote>,
-    generation: u32,
+    numbers: Numbers,
+    family: Family,
     /// What booted, of which a process may live.
     booted: Vec<Booted>,
     totals: report::Totals,
@@ -152,6 +179,8 @@ pub(crate) struct Supervisor {
     workers: BTreeMap<u16, Worker>,
     /// Perhaps forked, perhaps still alive: their numbers are not forked again before it is certain that they are gone.
     lost: BTreeMap<u16, Lost>,
+    /// No worker is wanted.
+    resting: bool,
     /// Why all workers are being killed; none is forked until the last is gone and the queue was emptied.
     purge: Option<&'static str>,
     incarnations: Vec<Incarnation>,
@@ -169,9 +198,8 @@ impl Supervisor {
     pub(crate) fn new(
         config: &Config,
         pool: Arc<PoolShared>,
-        eventfds: Vec<OwnedFd>,
-        kills: mpsc::Receiver<KillRequest>,
-        warmup_requests: Vec<Vec<u8>>,
+        (eventfds, kills): (Vec<OwnedFd>, mpsc::Receiver<KillRequest>),
+        (warmup_requests, kin): (Vec<Vec<u8>>, Kin),
     ) -> io::Result<Self> {
         // Workers outlive their zygote; then they become our children, and we see how they end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -179,17 +207,20 @@ impl Supervisor {
         let workers = config.pool.workers;
         Ok(Self {
             settings: config.pool.clone(),
+            dir: config.dir.display().to_string(),
             recipe: Recipe::new(config, pool.memory(), eventfds, warmup_requests),
             pool,
             state: State::new(workers, config.pool.boot_timeout),
             zygote: None,
-            generation: 0,
+            numbers: kin.numbers,
+            family: kin.family,
             booted: Vec::new(),
             totals: report::Totals::default(),
             leaks: Arc::new(leaks::Book::new(&config.pool.name, &config.dir)),
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
             lost: BTreeMap::new(),
+            resting: false,
             purge: None,
             incarnations: vec![Incarnation(0); usize::from(workers)],
             start_error: None,
@@ -201,32 +232,22 @@ impl Supervisor {
         })
     }
 
-    /// Boots the application and returns once the first worker runs, or the first zygote has failed.
-    pub(crate) async fn start(&mut self) -> Result<Started, StartError> {
-        loop {
-            self.step().await;
-            if let Some(error) = self.start_error.take() {
-                return Err(error);
-            }
-            if let Some(booted) = self.booted.last()
-                && !self.workers.is_empty()
-            {
-                return Ok(Started {
-                    php_version: booted.php_version.clone(),
-                });
-            }
+    /// What became of the boot, once the first `enough` workers run or a zygote has failed; a failure is told once.
+    pub(crate) fn started(&mut self, enough: usize) -> Option<Result<Started, StartError>> {
+        if let Some(error) = self.start_error.take() {
+            return Some(Err(error));
         }
+        let booted = self.booted.last().filter(|_| self.workers.len() >= enough)?;
+        Some(Ok(Started {
+            generation: booted.generation,
+            php_version: booted.php_version.clone(),
+            boot_ms: booted.boot_ms,
+        }))
     }
 
-    /// Keeps the pool running. Never returns; cancel-safe.
-    pub(crate) async fn supervise(&mut self) {
-        loop {
-            self.step().await;
-        }
-    }
-
-    /// Does what is due, waits for the next thing to happen and notes it. Cancel-safe: it waits in one place only.
-    async fn step(&mut self) {
+    /// Does what is due, waits for the next thing to happen and notes it; to be called over and over. Cancel-safe: it waits in one
+    /// place only.
+    pub(crate) async fn step(&mut self) {
         self.end_purge();
         let plan = self.state.plan(Instant::now());
         for action in plan.actions {
@@ -244,7 +265,7 @@ impl Supervisor {
         tokio::select! {
             Some(event) = self.inbox.recv() => self.note(event),
             Some(kill) = self.kills.recv() => self.kill(&kill),
-            _ = self.children.recv() => self.reap_strangers(),
+            _ = self.children.recv() => process::reap_strangers(&self.family),
             () = alarm => self.settle_unexplained(Instant::now()),
         }
     }
@@ -269,7 +290,7 @@ impl Supervisor {
     }
 
     fn start_zygote(&mut self) {
-        self.generation += 1;
+        let number = self.numbers.next();
         let in_use = |generation| {
             self.workers
                 .values()
@@ -277,10 +298,10 @@ impl Supervisor {
         };
         self.booted.retain(|booted| in_use(booted.generation));
         let started = self.recipe.start(
-            self.generation,
+            number,
             self.pool.memory(),
             self.events.clone(),
-            &self.tasks,
+            (&self.tasks, &self.family),
         );
         match started {
             Ok(zygote) => {
@@ -404,7 +425,8 @@ impl Supervisor {
     fn note_forked(&mut self, generation: u32, who: Who, (pid, fds): (i32, Vec<OwnedFd>)) {
         let (number, incarnation) = (who.0.0, who.1);
         let expected = self.take_unborn(who);
-        let process = fds.into_iter().next().map(|pidfd| Process::new(pid, pidfd));
+        let pidfd = fds.into_iter().next();
+        let process = pidfd.map(|pidfd| Process::new(pid, pidfd, &self.family));
         match (expected, process) {
             (Some(unborn), Some(Ok(process))) => {
                 let worker = unborn.born((generation, who), process, &self.surroundings());
@@ -417,7 +439,7 @@ impl Supervisor {
                     worker.kill(reason);
                 }
                 info!(worker = number, incarnation = incarnation.0, pid, "worker ready");
-                if self.state.is_stopping() {
+                if self.state.is_stopping() || self.resting {
                     self.pool.memory().command(who.0, Command::Drain);
                 }
             }
@@ -539,13 +561,6 @@ impl Supervisor {
         if !delay.is_zero() {
             warn!(worker = number, ?delay, "worker crashes in a row, replaced later");
         }
-    }
-
-    fn reap_strangers(&self) {
-        process::reap_strangers(&|pid| {
-            let zygote = self.zygote.as_ref().map(|zygote| zygote.process.pid());
-            zygote == Some(pid) || self.workers.values().any(|worker| worker.process.pid() == pid)
-        });
     }
 
     fn worker(&self, (worker, incarnation): Who) -> Option<&Worker> {

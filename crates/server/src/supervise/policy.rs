@@ -77,6 +77,8 @@ pub(super) struct State {
     zygote: Zygote,
     boot_failures: u32,
     seats: Vec<(Seat, u32)>,
+    /// Seats that are to be taken: the first ones.
+    wanted: usize,
     held: bool,
     stopping: bool,
 }
@@ -97,6 +99,7 @@ impl State {
             zygote: Zygote::Down { since: None },
             boot_failures: 0,
             seats: (0..workers).map(|_| (Seat::Empty { until: None }, 0)).collect(),
+            wanted: usize::from(workers),
             held: false,
             stopping: false,
         }
@@ -109,6 +112,8 @@ impl State {
             return plan;
         }
         match self.zygote {
+            // Nobody needs one that is to fork nothing.
+            Zygote::Down { .. } if self.wanted == 0 => {}
             Zygote::Down { since } if since.is_none_or(|at| at <= now) => {
                 plan.actions.push(Action::StartZygote);
                 let until = now + self.boot_timeout;
@@ -132,6 +137,7 @@ impl State {
     fn plan_forks(&mut self, now: Instant, plan: &mut Plan) {
         for (number, (seat, _)) in (0_u16..).zip(&mut self.seats) {
             match *seat {
+                Seat::Empty { .. } if usize::from(number) >= self.wanted => {}
                 Seat::Empty { until: Some(until) } if until > now => plan.wait_until(until),
                 Seat::Empty { .. } => {
                     let until = now + FORK_TIMEOUT;
@@ -232,6 +238,17 @@ impl State {
             until: (!delay.is_zero()).then(|| now + delay),
         };
         delay
+    }
+
+    /// How many workers there are to be: those with the lowest numbers. None of the others is forked; their past is forgotten.
+    pub(super) fn want(&mut self, workers: usize) {
+        for (seat, crashes) in self.seats.iter_mut().skip(self.wanted) {
+            *crashes = 0;
+            if matches!(seat, Seat::Empty { .. }) {
+                *seat = Seat::Empty { until: None };
+            }
+        }
+        self.wanted = workers.min(self.seats.len());
     }
 
     /// Whether no worker is forked for now.
@@ -432,6 +449,23 @@ mod tests {
             doubled(FIRST_BOOT_DELAY, u32::MAX, LONGEST_BOOT_DELAY),
             LONGEST_BOOT_DELAY
         );
+    }
+
+    #[test]
+    fn only_wanted_workers_are_forked_and_no_zygote_is_started_for_none() {
+        let now = Instant::now();
+        let mut state = ready(3, now);
+        state.want(1);
+        assert_eq!(state.plan(now).actions, [Action::Fork(0)]);
+        state.worker_started(0);
+        state.want(0);
+        state.worker_ended(0, Ending::Code(exit::DRAINED), NOTHING, now);
+        state.zygote_gone(now);
+        assert_eq!(state.plan(now), Plan::default());
+        state.want(2);
+        assert_eq!(state.plan(now).actions, [Action::StartZygote]);
+        state.zygote_ready();
+        assert_eq!(state.plan(now).actions, [Action::Fork(0), Action::Fork(1)]);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //!
 //! A pidfd names one process for ever, so a signal never reaches a stranger that got the same number.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
@@ -13,26 +15,50 @@ use tokio::io::unix::AsyncFd;
 use super::ending::Ending;
 use crate::dispatch::reactor;
 
-/// A process.
+/// The processes that somebody looks after, of all releases.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Family(Arc<Mutex<HashSet<i32>>>);
+
+impl Family {
+    fn members(&self) -> MutexGuard<'_, HashSet<i32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A process. It is of its family until this is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     pid: i32,
     pidfd: AsyncFd<OwnedFd>,
+    family: Family,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.family.members().remove(&self.pid);
+    }
 }
 
 impl Process {
     /// A process whose pidfd came in a message.
-    pub(super) fn new(pid: i32, pidfd: OwnedFd) -> io::Result<Self> {
+    pub(super) fn new(pid: i32, pidfd: OwnedFd, family: &Family) -> io::Result<Self> {
+        let pidfd = reactor::watch(pidfd)?;
+        family.members().insert(pid);
         Ok(Self {
             pid,
-            pidfd: reactor::watch(pidfd)?,
+            pidfd,
+            family: family.clone(),
         })
     }
 
     /// A child of this process that has not been waited for.
-    pub(super) fn of_child(child: &std::process::Child) -> io::Result<Self> {
+    pub(super) fn of_child(child: &std::process::Child, family: &Family) -> io::Result<Self> {
         let pid = Pid::from_child(child);
-        Self::new(pid.as_raw_nonzero().get(), pidfd_open(pid, PidfdFlags::empty())?)
+        Self::new(
+            pid.as_raw_nonzero().get(),
+            pidfd_open(pid, PidfdFlags::empty())?,
+            family,
+        )
     }
 
     /// Its number, for the log.
@@ -66,18 +92,21 @@ impl Process {
 }
 
 /// Reaps ended processes that PHP left behind: as the child subreaper the server inherits what workers started (`exec("… &")`)
-/// and did not wait for. `ours` are never touched here.
-pub(super) fn reap_strangers(ours: &dyn Fn(i32) -> bool) {
+/// and did not wait for. Those of the `family` are never touched here.
+pub(super) fn reap_strangers(family: &Family) {
     let this = rustix::process::getpid().as_raw_nonzero();
     // Orphans go to the main thread. Without CONFIG_PROC_CHILDREN the file is missing; then they stay until the server ends.
     let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{this}/children")) else {
         return;
     };
-    let strangers = children
-        .split_ascii_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .filter(|&pid| !ours(pid));
-    for pid in strangers.filter_map(Pid::from_raw) {
+    let strangers: Vec<i32> = {
+        let members = family.members();
+        let all = children
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok());
+        all.filter(|pid| !members.contains(pid)).collect()
+    };
+    for pid in strangers.into_iter().filter_map(Pid::from_raw) {
         if let Ok(Some(_)) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
             tracing::debug!(pid = pid.as_raw_nonzero().get(), "orphaned process reaped");
         }

@@ -17,15 +17,34 @@ impl Supervisor {
     /// started any more. Cancel-safe: call [`Supervisor::cut`] instead to hurry.
     pub(crate) async fn drain(&mut self, until: Instant) {
         self.state.stop();
-        for worker in self.each_worker(|(worker, _), _| Some(worker)) {
-            self.pool.memory().command(worker, Command::Drain);
-        }
+        self.drain_workers();
         // Cancel-safe, as `step` is.
         while !self.no_workers() && tokio::time::timeout_at(until.into(), self.step()).await.is_ok() {}
         let killed = self.kill_workers("it did not end within stop_timeout");
         self.end_zygote().await;
         self.last_words().await;
         info!(killed, "workers stopped");
+    }
+
+    /// Lets workers finish the request that they run, then ends them. The zygote stays, to fork again at [`Supervisor::wake`].
+    pub(crate) fn rest(&mut self) {
+        self.resting = true;
+        self.state.want(0);
+        self.drain_workers();
+    }
+
+    /// Forks workers again after [`Supervisor::rest`].
+    pub(crate) fn wake(&mut self) {
+        self.resting = false;
+        self.pool.give_up(false);
+        self.state.want(usize::from(self.settings.workers));
+    }
+
+    /// Kills the workers that are left although they were to finish, and says what they run. What they ran, or what waits for them,
+    /// fails.
+    pub(crate) fn hurry(&mut self, reason: &'static str) {
+        self.pool.give_up(true);
+        self.kill_workers(reason);
     }
 
     /// Kills everything at once.
@@ -40,13 +59,31 @@ impl Supervisor {
     }
 
     /// No process is left, or may be left, that can write to shared memory.
-    pub(super) fn no_workers(&self) -> bool {
+    pub(crate) fn no_workers(&self) -> bool {
         self.workers.is_empty() && self.unborn.is_empty() && self.lost.is_empty()
     }
 
+    fn drain_workers(&self) {
+        for worker in self.each_worker(|(worker, _), _| Some(worker)) {
+            self.pool.memory().command(worker, Command::Drain);
+        }
+    }
+
     fn kill_workers(&mut self, reason: &'static str) -> usize {
+        let glance = self.pool.glance();
         for (&number, worker) in &mut self.workers {
-            warn!(worker = number, reason, "worker killed");
+            let run = glance
+                .running
+                .iter()
+                .find(|run| (run.worker.0, run.incarnation) == (number, worker.incarnation));
+            warn!(
+                worker = number,
+                request = run.map(|run| tracing::field::display(run.request)),
+                method = run.map(|run| &*run.method),
+                uri = run.map(|run| &*run.uri),
+                reason,
+                "worker killed"
+            );
             worker.kill(reason);
         }
         self.workers.len()

@@ -17,7 +17,7 @@ use tracing::{error, info};
 
 use super::Event;
 use super::output::{self, Speaker, Tail};
-use super::process::Process;
+use super::process::{Family, Process};
 use super::socket::Socket;
 use super::worker::ForkFds;
 use crate::config::{self, Config, IsolationMethod, Pool};
@@ -104,7 +104,7 @@ impl Recipe {
         generation: u32,
         memory: &PoolMemory,
         events: mpsc::Sender<Event>,
-        tasks: &TaskTracker,
+        (tasks, family): (&TaskTracker, &Family),
     ) -> io::Result<Zygote> {
         let (ours, theirs) = control::pair()?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -116,7 +116,7 @@ impl Recipe {
             .stdout(Stdio::from(writer.try_clone()?))
             .stderr(Stdio::from(writer))
             .spawn()?;
-        let process = Arc::new(Process::of_child(&child)?);
+        let process = Arc::new(Process::of_child(&child, family)?);
         let socket = Arc::new(Socket::new(ours)?);
         let tail = Tail::default();
         let output = pipe::Receiver::from_owned_fd(reader)?;

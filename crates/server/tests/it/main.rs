@@ -30,6 +30,7 @@ mod nasty;
 mod parity;
 mod randomness;
 mod refusal;
+mod reload;
 mod status;
 mod stop;
 mod symfony;

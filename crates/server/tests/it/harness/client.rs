@@ -64,6 +64,11 @@ impl Client {
         self.read()
     }
 
+    /// Sends bytes as they are.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
     /// Sends a request.
     pub(crate) fn send(&mut self, method: &str, target: &str, body: &[u8]) -> io::Result<()> {
         self.send_with(method, target, "", body)

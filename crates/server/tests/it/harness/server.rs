@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -192,15 +192,20 @@ impl Server {
 
     /// What a command prints that asks the server: `status`, `--json`, …
     pub(crate) fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "hearth {arguments:?}: {complaint}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What comes of a command that asks or tells the server.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
         command
             .args(arguments)
             .arg("--socket")
             .arg(self.file("admin.sock"));
-        let output = command.arg(&self.dir).output().unwrap();
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "hearth {arguments:?}: {complaint}");
-        String::from_utf8(output.stdout).unwrap()
+        command.arg(&self.dir).output().unwrap()
     }
 
     /// `hearth status --json`.

@@ -1,7 +1,8 @@
-//! The requests that warm an application, as they would come from a client on this machine.
+//! The requests that the server makes itself: to warm an application, and to see whether it works. They look as if they came from a
+//! client on this machine.
 //!
-//! They are made of the same parts as real ones, so that the application sees the variables it sees later; only their way to PHP
-//! is another: the zygote gets them when it boots. Called by `app`. Runs in: server.
+//! They are made of the same parts as real ones, so that the application sees the variables it sees later. Those that warm have
+//! another way to PHP: the zygote gets them when it boots. Called by `app`. Runs in: server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -12,10 +13,12 @@ use tracing::warn;
 use super::params::{self, Addresses, Source};
 use super::route::{self, Lookup, Route, Router};
 use crate::config::{Config, Mode, Warmup};
-use crate::dispatch::RequestId;
+use crate::dispatch::{self, RequestBody, RequestId};
 
-/// `User-Agent`, by which logs and applications can tell them.
-const AGENT: &str = concat!("hearth-warmup/", env!("CARGO_PKG_VERSION"));
+/// `User-Agent` of those that warm, by which logs and applications can tell them.
+const WARMUP: &str = concat!("hearth-warmup/", env!("CARGO_PKG_VERSION"));
+/// `User-Agent` of those that see whether it works.
+const HEALTH: &str = concat!("hearth-health/", env!("CARGO_PKG_VERSION"));
 
 /// Their heads, encoded. `address` is the server's own. A path that no script answers is left out and said.
 pub(crate) fn warmup_requests(config: &Config, address: SocketAddr) -> Vec<Vec<u8>> {
@@ -26,7 +29,7 @@ pub(crate) fn warmup_requests(config: &Config, address: SocketAddr) -> Vec<Vec<u
     let paths = config.pool.warmup_paths.iter();
     paths
         .filter_map(|path| {
-            let head = encode(&router, path, address);
+            let head = encode(&router, (path, WARMUP), address);
             if head.is_none() {
                 warn!(path, "warm-up request left out: no script answers this path");
             }
@@ -35,10 +38,28 @@ pub(crate) fn warmup_requests(config: &Config, address: SocketAddr) -> Vec<Vec<u
         .collect()
 }
 
-fn encode(router: &Router, path: &str, address: SocketAddr) -> Option<Vec<u8>> {
+/// The request by which `config.pool.health` is to be shown. `None`: none is wanted, or no script answers its path, which is said.
+pub(crate) fn health_request(config: &Config, address: SocketAddr) -> Option<dispatch::Request> {
+    let path = &config.pool.health.path;
+    if path.is_empty() {
+        return None;
+    }
+    let Some(head) = encode(&Router::new(config), (path, HEALTH), address) else {
+        warn!(path, "health check left out: no script answers this path");
+        return None;
+    };
+    Some(dispatch::Request {
+        id: RequestId::next(),
+        head,
+        body: RequestBody::Empty,
+        idempotent: true,
+    })
+}
+
+fn encode(router: &Router, (path, agent): (&str, &str), address: SocketAddr) -> Option<Vec<u8>> {
     let request = Request::get(path)
         .header(header::HOST, host(address.port()))
-        .header(header::USER_AGENT, AGENT)
+        .header(header::USER_AGENT, agent)
         .header(header::ACCEPT, "*/*")
         .body(())
         .ok()?;
@@ -96,7 +117,7 @@ mod tests {
             String::from_utf8_lossy(param.value).into_owned()
         };
         assert_eq!(value("HTTP_HOST"), "localhost:8080");
-        assert_eq!(value("HTTP_USER_AGENT"), AGENT);
+        assert_eq!(value("HTTP_USER_AGENT"), WARMUP);
         assert_eq!(value("SERVER_NAME"), "localhost");
         assert_eq!(value("REMOTE_ADDR"), "127.0.0.1");
         assert!(value("SCRIPT_FILENAME").ends_with("/worker.php"));

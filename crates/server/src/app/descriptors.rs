@@ -1,0 +1,59 @@
+//! File descriptors: as many as the system allows, and always some for the server itself.
+//!
+//! Called by `app`. Runs in: server.
+
+use tracing::warn;
+
+use crate::config::Config;
+
+/// Descriptors of the server itself, and for some files at a time.
+const OWN: u64 = 64;
+/// Descriptors of a worker, and as many of its successor.
+const A_WORKER: u64 = 16;
+
+/// Clients must not take the descriptors without which no worker can be replaced and no file be sent. A connection takes a
+/// descriptor, a spooled body another: the limit of the process is raised as far as the system allows.
+pub(super) fn keep(config: &mut Config) {
+    let limit = raise_limit();
+    let room = connections_within(limit, config.pool.workers);
+    if config.limits.connections > room {
+        warn!(
+            wanted = config.limits.connections,
+            connections = room,
+            limit,
+            "fewer connections than limits.connections: raise the limit of open files (ulimit -n)"
+        );
+        config.limits.connections = room;
+    }
+}
+
+fn raise_limit() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            warn!(%error, "limit of descriptors not raised");
+        }
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// How many connections `limit` descriptors leave room for.
+fn connections_within(limit: u64, workers: u16) -> usize {
+    let own = OWN + A_WORKER * u64::from(workers);
+    usize::try_from(limit.saturating_sub(own))
+        .unwrap_or(usize::MAX)
+        .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_new_workers() {
+        assert_eq!(connections_within(1024, 4), 1024 - 64 - 64);
+        assert_eq!(connections_within(64, 4), 1);
+    }
+}

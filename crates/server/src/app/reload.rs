@@ -1,0 +1,259 @@
+//! New releases: what is to be served is read, booted and tried beside what serves; only then it may take over.
+//!
+//! ```text
+//! order ──► settings ──► boot ──► enough workers ──► health ──► ready to take over
+//!              │           │            │               │
+//!              └───────────┴────────────┴───────────────┴──► why not; what serves, serves on
+//! ```
+//! Called by `app`, which has one of these at a time. Runs in: server, on the main thread.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow, bail};
+use http_body_util::BodyExt;
+use tokio::sync::oneshot;
+use tracing::info;
+
+use super::descriptors;
+use super::reactors::Reactors;
+use super::release::{Booting, Phase, Release};
+use crate::admin::Outcome;
+use crate::config::{Config, Sources};
+use crate::edge;
+use crate::report::{Reloaded, Totals};
+use crate::supervise::{Kin, Started};
+
+/// What all releases of a server share.
+#[derive(Debug)]
+pub(super) struct World {
+    /// The address that is bound.
+    pub(super) address: SocketAddr,
+    pub(super) reactors: Reactors,
+    pub(super) kin: Kin,
+    /// What releases that are over have served.
+    pub(super) past: Arc<Mutex<Totals>>,
+    releases: Mutex<Vec<Weak<Release>>>,
+}
+
+/// What is to be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// What the sources say now.
+    Anew,
+    /// What is in this folder, from now on.
+    At(PathBuf),
+    /// What was served before.
+    Back,
+}
+
+/// A release that may take over.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub(super) release: Arc<Release>,
+    pub(super) started: Started,
+    /// Where its settings came from.
+    pub(super) sources: Sources,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Who waits for the outcome of a reload.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) wish: Wish,
+    pub(super) since: Instant,
+    pub(super) replies: Vec<oneshot::Sender<Outcome>>,
+}
+
+impl World {
+    pub(super) fn new(address: SocketAddr, reactors: Reactors) -> Self {
+        Self {
+            address,
+            reactors,
+            kin: Kin::default(),
+            past: Arc::default(),
+            releases: Mutex::default(),
+        }
+    }
+
+    /// Starts to boot a release. It counts as started with `enough` workers.
+    pub(super) async fn boot(
+        &self,
+        config: Arc<Config>,
+        enough: usize,
+    ) -> anyhow::Result<(Arc<Release>, Booting)> {
+        let (release, booting) = Release::boot(config, self, enough).await?;
+        let release = Arc::new(release);
+        self.releases
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::downgrade(&release));
+        Ok((release, booting))
+    }
+
+    /// Every release that is not over, the oldest first.
+    pub(super) fn releases(&self) -> Vec<Arc<Release>> {
+        let mut all = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|release| release.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A release of what `sources` say, ready to take over from one of `serving`.
+    pub(super) async fn prepare(
+        self: Arc<Self>,
+        sources: Sources,
+        serving: Arc<Config>,
+    ) -> anyhow::Result<Next> {
+        let from = sources.clone();
+        let loaded = tokio::task::spawn_blocking(move || Config::load(&from))
+            .await
+            .context("reading the settings")??;
+        let mut config = loaded.config;
+        let warnings = keep_what_is_fixed(&mut config, &serving);
+        descriptors::keep(&mut config);
+        let config = Arc::new(config);
+        let pool = &config.pool;
+        let enough = usize::from(pool.workers.saturating_sub(pool.max_unavailable)).max(1);
+        let (release, booting) = self.boot(Arc::clone(&config), enough).await?;
+        match self.try_out(&release, booting).await {
+            Ok(started) => Ok(Next {
+                release,
+                started,
+                sources,
+                warnings,
+            }),
+            Err(error) => {
+                release.cut().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_out(&self, release: &Release, booting: Booting) -> anyhow::Result<Started> {
+        let started = booting.await.context("its processes have ended")??;
+        self.check_health(release).await?;
+        Ok(started)
+    }
+
+    /// Has a worker of `release` answer what `health_path` says.
+    async fn check_health(&self, release: &Release) -> anyhow::Result<()> {
+        let health = &release.config.pool.health;
+        let Some(request) = edge::health_request(&release.config, self.address) else {
+            return Ok(());
+        };
+        let (Some(door), Some(runtime)) = (release.doors().into_iter().next(), self.reactors.first()) else {
+            return Ok(());
+        };
+        let answer = runtime.spawn(async move {
+            let response = door.send(request).await?;
+            let status = response.status;
+            let body = response.body.collect().await;
+            body.map(|_| status)
+        });
+        let path = &health.path;
+        let status = answer
+            .await
+            .context("waiting for the health request")?
+            .map_err(|error| anyhow!("health check failed: GET {path}: {error}"))?;
+        let is_well = match health.status {
+            Some(expected) => status.as_u16() == expected,
+            None => !status.is_server_error(),
+        };
+        if !is_well {
+            let expected = health
+                .status
+                .map_or_else(|| "a status below 500".to_owned(), |status| status.to_string());
+            bail!(
+                "health check failed: GET {path} was answered with {status}, expected {expected} (pool.web.health_path, \
+                 pool.web.health_status)"
+            );
+        }
+        info!(path, status = status.as_u16(), "health check passed");
+        Ok(())
+    }
+
+    /// Gives `release` workers again.
+    pub(super) async fn wake(
+        self: Arc<Self>,
+        release: Arc<Release>,
+        sources: Sources,
+    ) -> anyhow::Result<Next> {
+        match release.wake().await {
+            Ok(started) => Ok(Next {
+                release,
+                started,
+                sources,
+                warnings: Vec::new(),
+            }),
+            Err(error) => {
+                release.cut().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Waiting {
+    pub(super) fn new(wish: Wish, reply: Option<oneshot::Sender<Outcome>>) -> Self {
+        Self {
+            wish,
+            since: Instant::now(),
+            replies: reply.into_iter().collect(),
+        }
+    }
+
+    pub(super) fn tell(self, outcome: &Outcome) {
+        for reply in self.replies {
+            // Who asked may have gone.
+            let _ = reply.send(outcome.clone());
+        }
+    }
+}
+
+impl Next {
+    /// What those who wait are told once it has taken over.
+    pub(super) fn outcome(&self, since: Instant) -> Reloaded {
+        Reloaded {
+            generation: self.started.generation,
+            dir: self.release.config.dir.display().to_string(),
+            php_version: self.started.php_version.clone(),
+            boot_ms: self.started.boot_ms,
+            seconds: since.elapsed().as_secs_f64(),
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    /// It serves from now on.
+    pub(super) fn begin(&self) {
+        self.release.set_phase(Phase::Serving);
+    }
+}
+
+/// Settings that hold as long as the server runs stay as they are in `serving`; says which should have changed.
+fn keep_what_is_fixed(config: &mut Config, serving: &Config) -> Vec<String> {
+    let changed = [
+        ("listen", config.listen != serving.listen),
+        ("reactors", config.reactors != serving.reactors),
+        (
+            "limits.connections",
+            config.limits.connections != serving.limits.connections,
+        ),
+        ("admin_socket", config.admin_socket != serving.admin_socket),
+        (
+            "log",
+            (config.log.format, config.log.level, config.log.access)
+                != (serving.log.format, serving.log.level, serving.log.access),
+        ),
+    ];
+    config.listen = serving.listen;
+    config.reactors = serving.reactors;
+    config.limits.connections = serving.limits.connections;
+    config.admin_socket = serving.admin_socket.clone();
+    config.log = serving.log.clone();
+    let names = changed.iter().filter(|(_, changed)| *changed);
+    names
+        .map(|(name, _)| format!("{name} has changed, which takes a restart of the server"))
+        .collect()
+}
