@@ -237,8 +237,8 @@ fn a_request_that_does_not_end_is_killed_and_named() {
     server.log.wait("php", |event| event["text"] == "at the gate");
     write(&project.0, "two");
     reload(&server, &[]);
-    let killed = server.log.wait("worker killed", |_| true);
-    assert_eq!(killed["method"], "POST");
+    // On a busy machine an idle worker may be killed, too.
+    let killed = server.log.wait("worker killed", |event| event["method"] == "POST");
     assert!(killed["uri"].as_str().unwrap().starts_with("/slow?"), "{killed}");
     assert_eq!(client.read().unwrap().status, 502);
     assert_eq!(version(&server), "two 0");
