@@ -72,16 +72,18 @@ run_cgi() {
 	if [ -n "$head" ]; then
 		exec -a "$self" "$binary" "$@"
 	fi
-	# The head ends at the first empty line.
-	(exec -a "$self" "$binary" "$@") | LC_ALL=C sed '1,/^\r*$/d'
+	# The head ends at the first empty line. A second one, in the body, is php-cgi's own: it comes when a process that the
+	# script forked ends in good time, and behind what header_register_callback() prints once the script has ended.
+	(exec -a "$self" "$binary" "$@") | LC_ALL=C sed '1,/^\r*$/d' |
+		LC_ALL=C sed -z 's/X-Powered-By: PHP[^\r\n]*\r\nContent-type: text\/html; charset=UTF-8\r\n\r\n//g'
 }
 
 run_hearth() {
 	set -- "$@" --request "$method $name${query:+?$query}"
-	# Each HTTP_NAME of the environment is a header; env -0 because values have newlines, tr because the shell has no NUL.
-	for variable in $(env -0 | tr '\n\0' ' \n' | sed -n 's/^\(HTTP_[A-Z0-9_]*\)=.*/\1/p'); do
-		eval "value=\$$variable"
-		set -- "$@" --header "$(echo "${variable#HTTP_}" | tr _ -): $value"
+	# Each HTTP_NAME of the environment is a header.
+	for variable in ${!HTTP_@}; do
+		header=${variable#HTTP_}
+		set -- "$@" --header "${header//_/-}: ${!variable}"
 	done
 	[ -z "${CONTENT_TYPE:-}" ] || set -- "$@" --header "Content-Type: $CONTENT_TYPE"
 	if with_body; then
