@@ -36,12 +36,12 @@ static sapi_touched touched;
 static const sapi_range *image;
 static size_t image_count;
 
+/* What is behind the calls that are more than one system call. */
 static struct {
 	int   (*sigaction)(int, const struct sigaction *, struct sigaction *);
 	void (*(*signal)(int, void (*)(int)))(int);
 	int   (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void *(*dlopen)(const char *, int);
-	int   (*setrlimit)(__rlimit_resource_t, const struct rlimit *);
 	int   (*timer_create)(clockid_t, struct sigevent *, timer_t *);
 } next;
 
@@ -50,15 +50,17 @@ static void *find(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
-__attribute__((constructor)) static void find_next(void)
+static void find_next(void)
 {
 	next.sigaction = find("sigaction");
 	next.signal = find("signal");
 	next.pthread_create = find("pthread_create");
-	next.dlopen = find("dlopen");
-	next.setrlimit = find("setrlimit");
 	next.timer_create = find("timer_create");
+	next.dlopen = find("dlopen");
 }
+
+/* Looked up at the first call, which may be that of a library that starts before the program does. */
+#define NEXT(name) (next.name ? (void) 0 : find_next(), next.name)
 
 void sapi_watch(const sapi_range *ranges, size_t count)
 {
@@ -311,13 +313,13 @@ VISIBLE int sigaction(int number, const struct sigaction *action, struct sigacti
 	if (action) {
 		note(SAPI_TOUCHED_SIGNALS);
 	}
-	return next.sigaction(number, action, old);
+	return NEXT(sigaction)(number, action, old);
 }
 
 VISIBLE void (*signal(int number, void (*handler)(int)))(int)
 {
 	note(SAPI_TOUCHED_SIGNALS);
-	return next.signal(number, handler);
+	return NEXT(signal)(number, handler);
 }
 
 VISIBLE int sigprocmask(int how, const sigset_t *set, sigset_t *old)
@@ -381,25 +383,25 @@ VISIBLE int dup3(int from, int to, int flags)
 VISIBLE int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
 	note(SAPI_TOUCHED_THREADS);
-	return next.pthread_create(thread, attributes, run, argument);
+	return NEXT(pthread_create)(thread, attributes, run, argument);
 }
 
 VISIBLE int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 {
 	spoil("timer_create");
-	return next.timer_create(clock, event, timer);
+	return NEXT(timer_create)(clock, event, timer);
 }
 
 VISIBLE int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 {
 	spoil("setrlimit");
-	return next.setrlimit(resource, limit);
+	return (int) syscall(SYS_setrlimit, resource, limit);
 }
 
 VISIBLE int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
 {
 	spoil("setrlimit");
-	return next.setrlimit(resource, (const struct rlimit *) limit);
+	return (int) syscall(SYS_setrlimit, resource, limit);
 }
 
 VISIBLE int setpriority(__priority_which_t which, id_t who, int priority)
@@ -455,5 +457,5 @@ VISIBLE int setegid(gid_t group)
  */
 VISIBLE void *dlopen(const char *file, int mode)
 {
-	return next.dlopen(file, mode & ~RTLD_DEEPBIND);
+	return NEXT(dlopen)(file, mode & ~RTLD_DEEPBIND);
 }

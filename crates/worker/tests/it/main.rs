@@ -10,5 +10,6 @@
 
 mod endings;
 mod harness;
+mod libraries;
 mod requests;
 mod warmup;
