@@ -1,6 +1,7 @@
 //! Builds the C side (`sapi/`) against the PHP that `php-config` names, and links that PHP's library.
 //!
-//! `PHP_CONFIG` chooses the `php-config`; without it `php-config8.2` is tried, then `php-config`.
+//! `PHP_CONFIG` chooses the `php-config`; without it `php-config8.2` is tried, then `php-config`. `HEARTH_SANITIZE=address` (or
+//! `address,undefined`) has the C watched by the compiler's sanitizers, see bench/README.md.
 
 use std::env;
 use std::path::Path;
@@ -13,7 +14,6 @@ const SOURCES: &[&str] = &[
     "child.c",
     "isolated.c",
     "image.c",
-    "interpose.c",
     "suspects.c",
     "variables.c",
     "filter.c",
@@ -26,6 +26,8 @@ const SOURCES: &[&str] = &[
     "carry.c",
     "switch.S",
 ];
+/// Stands in front of the C library, so it is there before anything else is.
+const INTERPOSE: &str = "interpose.c";
 const HEADERS: &[&str] = &[
     "sapi.h",
     "context.h",
@@ -60,10 +62,17 @@ fn main() -> Result<(), String> {
     if mentions(&includes, "php_main.h", "php_child_init") {
         build.define("HEARTH_HAVE_CHILD_INIT", None);
     }
+    // Unwatched: the sanitizer's own calls come through it, some before it is ready.
+    build
+        .clone()
+        .file(Path::new("sapi").join(INTERPOSE))
+        .try_compile("hearth_interpose")
+        .map_err(|error| error.to_string())?;
+    sanitize(&mut build)?;
     for source in SOURCES {
         build.file(Path::new("sapi").join(source));
     }
-    for file in SOURCES.iter().chain(HEADERS) {
+    for file in SOURCES.iter().chain(HEADERS).chain([&INTERPOSE]) {
         println!("cargo::rerun-if-changed=sapi/{file}");
     }
     build
@@ -73,6 +82,32 @@ fn main() -> Result<(), String> {
     println!("cargo::rustc-link-arg-bins=-l:{}", library(&version)?);
     // Nothing may be bound lazily once a worker's memory is an image of the zygote's.
     println!("cargo::rustc-link-arg-bins=-Wl,-z,now");
+    Ok(())
+}
+
+/// Has the compiler watch the C, if that is asked for.
+fn sanitize(build: &mut cc::Build) -> Result<(), String> {
+    println!("cargo::rerun-if-env-changed=HEARTH_SANITIZE");
+    println!("cargo::rustc-check-cfg=cfg(sanitized)");
+    let wanted = env::var("HEARTH_SANITIZE").unwrap_or_default();
+    for sanitizer in wanted.split(',').filter(|name| !name.is_empty()) {
+        let library = match sanitizer {
+            "address" => "asan",
+            "undefined" => "ubsan",
+            _ => {
+                return Err(format!(
+                    "HEARTH_SANITIZE={wanted}: it takes address and undefined"
+                ));
+            }
+        };
+        build.flag(format!("-fsanitize={sanitizer}"));
+        // Not an argument: this comes before the C library. Shared, so that its memory is put back like all other.
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+    if !wanted.is_empty() {
+        println!("cargo::rustc-cfg=sanitized");
+        build.flag("-fno-omit-frame-pointer").flag("-g");
+    }
     Ok(())
 }
 

@@ -15,6 +15,16 @@
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_signal.h>
 
+/* The address sanitizer is told which stack runs; it must know the end of what a longjmp() leaves. */
+#ifdef __SANITIZE_ADDRESS__
+# include <sanitizer/common_interface_defs.h>
+# define LEAVING_FOR(fakes, stack, size) __sanitizer_start_switch_fiber(fakes, stack, size)
+# define BACK_FROM(fakes, stack, size) __sanitizer_finish_switch_fiber(fakes, stack, size)
+#else
+# define LEAVING_FOR(fakes, stack, size) ((void) (fakes), (void) (stack), (void) (size))
+# define BACK_FROM(fakes, stack, size) ((void) (fakes), (void) (stack), (void) (size))
+#endif
+
 #define PHP_STACK_GUARD ((size_t) 64 << 10)
 
 #define FATAL_ERRORS (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR)
@@ -293,15 +303,24 @@ static sapi_module_struct hearth_module = {
 
 /* {{{ The coroutine */
 
+/* Of the host, for the sanitizer. */
+static const void *host_stack;
+static size_t host_stack_size;
+
 void hearth_yield(sapi_state state)
 {
+	void *fakes = NULL;
+
 	hearth_end_child();
 	hearth.state = state;
+	LEAVING_FOR(&fakes, host_stack, host_stack_size);
 	hearth_switch(&hearth.php_sp, hearth.host_sp);
+	BACK_FROM(fakes, &host_stack, &host_stack_size);
 }
 
 void hearth_stack_main(void)
 {
+	BACK_FROM(NULL, &host_stack, &host_stack_size);
 	for (;;) {
 		hearth_task task = hearth.task;
 
@@ -317,7 +336,11 @@ void hearth_stack_main(void)
 
 static sapi_state resume(void)
 {
+	void *fakes = NULL;
+
+	LEAVING_FOR(&fakes, hearth.php_stack, PHP_STACK_SIZE);
 	hearth_switch(&hearth.host_sp, hearth.php_sp);
+	BACK_FROM(fakes, NULL, NULL);
 	return hearth.state;
 }
 

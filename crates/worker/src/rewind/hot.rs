@@ -12,6 +12,7 @@ use super::clib::{kernels_part, thread_pointer};
 use super::image::{Image, Page};
 use super::kernel::Marker;
 use super::regions::{self, PAGE};
+use super::sanitized;
 
 /// Requests that wrote to a page before it is hot.
 const HOT_AT: u8 = 2;
@@ -52,7 +53,7 @@ pub(super) fn warm_up(page: &mut Page) -> bool {
 pub(super) fn put_back(image: &Image, address: usize, number: usize) {
     // SAFETY: the page belongs to the image: PHP's memory, which nobody uses while PHP stands still, and no Rust object of ours.
     unsafe {
-        std::ptr::copy_nonoverlapping(
+        sanitized::copy(
             image.source(number),
             std::ptr::with_exposed_provenance_mut(address),
             PAGE,
@@ -130,7 +131,7 @@ fn put_back_around(image: &Image, entry: Entry, kernels: &Range<usize>) {
             .wrapping_add(piece.start - entry.address);
         // SAFETY: as in `put_back`; the thread's variables are the C library's and PHP's, the host has none.
         unsafe {
-            std::ptr::copy_nonoverlapping(
+            sanitized::copy(
                 source,
                 std::ptr::with_exposed_provenance_mut(piece.start),
                 piece.len(),

@@ -15,6 +15,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::kernel::{Found, Looking, Pagemap};
 use super::regions::{self, Kind, PAGE, Region};
+use super::sanitized;
 use crate::php::Php;
 
 /// Entries of a scan.
@@ -53,7 +54,7 @@ impl Image {
         // Both before the regions are read: memory that is mapped later belongs to nobody's request.
         let idle = php.free_memory();
         let pagemap = Pagemap::open()?;
-        let regions = regions::find()?;
+        let regions = regions::find(&pagemap)?;
         let count = regions.iter().map(Region::pages).sum::<usize>();
         let mut image = Self {
             regions,
@@ -116,19 +117,15 @@ impl Image {
 
     /// Whether the page at `address` holds what the image says.
     pub(super) fn is_equal(&self, address: usize, number: usize) -> bool {
-        // SAFETY: a page of a readable mapping of this process; nobody writes to it during the comparison.
-        let now =
-            unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address), PAGE) };
-        // SAFETY: a page of the copy.
-        let then = unsafe { std::slice::from_raw_parts(self.source(number), PAGE) };
-        now == then
+        // SAFETY: a page of a readable mapping of this process, to which nobody writes during the comparison, and one of the copy.
+        unsafe { sanitized::is_equal(std::ptr::with_exposed_provenance(address), self.source(number)) }
     }
 
     fn copy_page(&self, address: usize, number: usize) {
         // SAFETY: `address` is a page of a readable mapping of this process, which is not a Rust object of ours: everything of the
         // host is in shared memory and in the executable. The target is a page of the copy, made by `take`.
         unsafe {
-            std::ptr::copy_nonoverlapping(
+            sanitized::copy(
                 std::ptr::with_exposed_provenance(address),
                 self.source(number),
                 PAGE,

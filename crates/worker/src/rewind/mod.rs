@@ -21,6 +21,7 @@ mod image;
 mod kernel;
 mod process;
 mod regions;
+mod sanitized;
 mod verify;
 
 use std::io;
@@ -175,6 +176,7 @@ impl Rewinder {
         process::check(touched)?;
         self.put_back_memory()?;
         self.state.unmap(touched, look)?;
+        sanitized::drop_added_shadow(&self.image, &self.pagemap)?;
         self.state.restore(touched, look)?;
         self.descriptors.restore(touched.has(Touched::FDS) || look)?;
         if self.rewinds.is_multiple_of(GIVE_BACK_EVERY) {

@@ -6,6 +6,8 @@ use std::io;
 use std::ops::Range;
 
 use super::clib::Loaded;
+use super::kernel::Pagemap;
+use super::sanitized;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
@@ -73,7 +75,7 @@ pub(crate) fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
 }
 
 /// The regions of this process, in the order of their addresses.
-pub(crate) fn find() -> io::Result<Vec<Region>> {
+pub(super) fn find(pagemap: &Pagemap) -> io::Result<Vec<Region>> {
     let loaded = Loaded::find();
     // It has the lines of `maps`, and others between them.
     let text = std::fs::read_to_string("/proc/self/smaps")?;
@@ -85,7 +87,12 @@ pub(crate) fn find() -> io::Result<Vec<Region>> {
         if !mapping.rights.contains('w') || !mapping.rights.ends_with('p') || is_kernels(mapping.name) {
             continue;
         }
-        for piece in cut(mapping.addresses.clone(), &kept) {
+        let pieces = if sanitized::is_shadow(&mapping.addresses) {
+            sanitized::present(pagemap, &mapping.addresses)?
+        } else {
+            cut(mapping.addresses.clone(), &kept)
+        };
+        for piece in pieces {
             for (addresses, is_library) in divide(piece, &loaded.libraries) {
                 let kind = match mapping.name {
                     _ if is_library || mapping.name.starts_with('/') => Kind::File,
