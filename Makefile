@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos nasty legacy
+.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos nasty nasty-sanitized legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,12 @@ soak: build ## a million requests each: does memory stay flat?
 
 nasty: build ## a million requests that leave behind what they can: does another see a trace?
 	python3 bench/nasty.py $(BENCH_FLAGS)
+
+# A build of its own; without link-time optimisation, which says nothing here and takes minutes.
+nasty-sanitized: build ## some thousand of them in each way of serving, with our C under ASAN and UBSAN
+	HEARTH_SANITIZE=address,undefined CARGO_PROFILE_RELEASE_LTO=off \
+		$(CARGO) build --release --locked --bin hearth-worker --target-dir $(TARGET)/sanitized
+	python3 bench/sanitized.py $(TARGET)/sanitized/release/hearth-worker $(BENCH_FLAGS)
 
 legacy: build ## an application that was never written for it, resident: is each answer right?
 	python3 bench/legacy.py $(BENCH_FLAGS)

@@ -46,6 +46,7 @@ def options_of(description: str, requests: int) -> argparse.ArgumentParser:
     parser.add_argument("--mode", default="request", choices=["request", "none", "classic"],
                         help="isolation of a resident pool, or classic; none must fail (default: request)")
     parser.add_argument("--method", choices=["rewind", "fork"], help="isolation_method (default: what hearth chooses)")
+    parser.add_argument("--worker", type=Path, metavar="FILE", help="hearth-worker (default: the one beside hearth)")
     parser.add_argument("--ini", action="append", default=[], metavar="NAME=VALUE", help="a setting of PHP")
     parser.add_argument("--allow", type=float, default=2.0,
                         help="MiB of private memory a process may grow behind the warm-up (default: 2)")
@@ -115,6 +116,7 @@ def start(name: str, options: argparse.Namespace, mode: str, workers: int, folde
     scenario = scenarios.load(name)
     setup = peers.Setup(scenario, workers, folder, peers.free_port())
     lines = [f"workers = {workers}", f'php_ini = "{scenario.app / "php.ini"}"']
+    lines += [f'worker_binary = "{options.worker.resolve()}"'] if options.worker else []
     if mode == "classic":
         lines += ['mode = "classic"', f'script = "{scenario.classic_script}"']
     else:
