@@ -95,6 +95,18 @@ impl Host {
         self.side.finished();
     }
 
+    /// Completes the response, unless that has been done.
+    pub(crate) fn complete(&mut self) {
+        if let Some((side, current)) = self.open() {
+            // Gone, from either: the server has answered in our place.
+            if !current.exchange.head_sent() {
+                let _ = side.send_head(&mut current.exchange, 500, b"", std::iter::empty());
+            }
+            let _ = side.done(&mut current.exchange);
+            current.complete = true;
+        }
+    }
+
     /// Tells the server what the request left behind, if PHP has looked.
     pub(crate) fn tell_leaks(&mut self, method: &[u8], uri: &[u8]) {
         let Some(current) = &mut self.current else { return };
@@ -134,17 +146,6 @@ impl Host {
     fn open(&mut self) -> Option<(&mut WorkerSide, &mut Current)> {
         let current = self.current.as_mut().filter(|current| !current.complete)?;
         Some((&mut self.side, current))
-    }
-
-    fn complete(&mut self) {
-        if let Some((side, current)) = self.open() {
-            // Gone, from either: the server has answered in our place.
-            if !current.exchange.head_sent() {
-                let _ = side.send_head(&mut current.exchange, 500, b"", std::iter::empty());
-            }
-            let _ = side.done(&mut current.exchange);
-            current.complete = true;
-        }
     }
 }
 

@@ -222,3 +222,20 @@ fn what_the_socket_does_not_know_is_refused() {
     assert!(ask("POST /status HTTP/1.0\r\n\r\n").contains("405 Method Not Allowed"));
     assert!(ask("nonsense\r\n\r\n").contains("400 Bad Request"));
 }
+
+#[test]
+fn a_request_in_a_fork_of_its_own_is_counted_once() {
+    let fork = "pool.web.isolation_method=\"fork\"";
+    let server = Server::start(
+        &App::of_tests(),
+        &[RESIDENT[0], RESIDENT[1], "pool.web.workers=1", fork],
+    );
+    for _ in 0..3 {
+        server.get("/");
+    }
+    // The last one may not be counted yet, those before it are.
+    let counted = server.status()["pools"][0]["totals"]["requests"]
+        .as_u64()
+        .unwrap();
+    assert!((2..=3).contains(&counted), "{counted} of 3 requests");
+}

@@ -22,7 +22,8 @@ pub(super) fn serve(php: &mut Php<Host>, host: &mut Host, request: &Request<'_>)
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
             php.after_fork();
             php.serve(host, request);
-            host.end();
+            // The parent counts it.
+            host.complete();
             process::quit(0)
         }
         Forked::Parent(child) => {
