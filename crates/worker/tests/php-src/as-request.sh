@@ -16,6 +16,8 @@ shift 4
 # In case a test finds another way to run itself.
 export AS_REQUEST_DEPTH=$((${AS_REQUEST_DEPTH:-0} + 1))
 [ $AS_REQUEST_DEPTH -lt 6 ] || exit 1
+# A test that waits in a loop for a process that cannot start would do so for ever: run-tests.php ends the shell alone.
+ulimit -t 60
 
 for argument; do
 	case $argument in
