@@ -91,18 +91,20 @@ fn sanitize(build: &mut cc::Build) -> Result<(), String> {
     println!("cargo::rustc-check-cfg=cfg(sanitized)");
     let wanted = env::var("HEARTH_SANITIZE").unwrap_or_default();
     for sanitizer in wanted.split(',').filter(|name| !name.is_empty()) {
-        let library = match sanitizer {
-            "address" => "asan",
-            "undefined" => "ubsan",
+        build.flag(format!("-fsanitize={sanitizer}"));
+        match sanitizer {
+            // Not an argument: this comes before the C library. Shared, so that its memory is put back like all other.
+            "address" => println!("cargo::rustc-link-lib=dylib=asan"),
+            // Its runtime would report elsewhere; a trap is reported by the other one, if that is there.
+            "undefined" => {
+                build.flag("-fsanitize-undefined-trap-on-error");
+            }
             _ => {
                 return Err(format!(
                     "HEARTH_SANITIZE={wanted}: it takes address and undefined"
                 ));
             }
-        };
-        build.flag(format!("-fsanitize={sanitizer}"));
-        // Not an argument: this comes before the C library. Shared, so that its memory is put back like all other.
-        println!("cargo::rustc-link-lib=dylib={library}");
+        }
     }
     if !wanted.is_empty() {
         println!("cargo::rustc-cfg=sanitized");
