@@ -14,6 +14,8 @@ const SOURCES: &[&str] = &[
     "child.c",
     "isolated.c",
     "image.c",
+    "ask.c",
+    "stack.c",
     "suspects.c",
     "variables.c",
     "filter.c",
@@ -26,8 +28,8 @@ const SOURCES: &[&str] = &[
     "carry.c",
     "switch.S",
 ];
-/// Stands in front of the C library, so it is there before anything else is.
-const INTERPOSE: &str = "interpose.c";
+/// Stand in front of the C library, so they are there before anything else is.
+const INTERPOSERS: &[&str] = &["interpose.c", "waits.c", "signals.c"];
 const HEADERS: &[&str] = &[
     "sapi.h",
     "context.h",
@@ -62,17 +64,17 @@ fn main() -> Result<(), String> {
     if mentions(&includes, "php_main.h", "php_child_init") {
         build.define("HEARTH_HAVE_CHILD_INIT", None);
     }
-    // Unwatched: the sanitizer's own calls come through it, some before it is ready.
+    // Unwatched: the sanitizer's own calls come through them, some before it is ready.
     build
         .clone()
-        .file(Path::new("sapi").join(INTERPOSE))
+        .files(INTERPOSERS.iter().map(|source| Path::new("sapi").join(source)))
         .try_compile("hearth_interpose")
         .map_err(|error| error.to_string())?;
     sanitize(&mut build)?;
     for source in SOURCES {
         build.file(Path::new("sapi").join(source));
     }
-    for file in SOURCES.iter().chain(HEADERS).chain([&INTERPOSE]) {
+    for file in SOURCES.iter().chain(HEADERS).chain(INTERPOSERS) {
         println!("cargo::rerun-if-changed=sapi/{file}");
     }
     build

@@ -13,6 +13,7 @@
 //! | [`head`] | request and response heads as bytes: writers and readers |
 //! | [`body`] | a response's way through a lane |
 //! | [`scoreboard`] | figures about each worker |
+//! | [`ask`] | signals to a worker in the midst of a request |
 //! | [`control`] | messages over sockets: fork, forked, exited, … with descriptors |
 //! | [`logline`] | what a worker says on its output pipe: writer and reader |
 //! | [`fault`] | death at a chosen point, for tests |
@@ -21,6 +22,7 @@
 //! Loom's atomics are larger than words, so what maps memory does not exist under `--cfg loom`; the models drive the functions
 //! of `slot`, `queue` and `wake`.
 
+pub mod ask;
 pub mod body;
 pub mod control;
 #[cfg(not(loom))]

@@ -3,7 +3,8 @@
 //! ```text
 //! record:  0x1e  request  0x1f  level  0x1f  message  \n
 //! request: 16 hex digits, or "-" outside of a request
-//! level:   one digit, a syslog priority (3 error, 4 warning, 5 notice, 6 info, 7 debug)
+//! level:   one digit, a syslog priority (3 error, 4 warning, 5 notice, 6 info, 7 debug); or "s": the message is where the
+//!          request stands, see `ask`
 //! message: bytes; \n, \r, \\, 0x1e and 0x1f are written as \n, \r, \\, \x1e and \x1f
 //! anything else up to \n: plain text, printed by somebody who does not know this format
 //! ```
@@ -13,7 +14,11 @@
 /// Bytes of a message (or plain line) that are kept; what is longer is cut, and ends in `…`.
 pub const MESSAGE_MAX: usize = 32 * 1024;
 
+/// Bytes of a [`stack`] record, at most.
+pub const STACK_MAX: usize = 16 * 1024;
+
 const RECORD: u8 = 0x1e;
+const STACK: u8 = b's';
 const FIELD: u8 = 0x1f;
 const CUT: &[u8] = "…".as_bytes();
 
@@ -55,27 +60,73 @@ impl Level {
 
 /// Appends one record to `out`. `request` is its id, `None` outside of a request.
 pub fn push(out: &mut Vec<u8>, request: Option<u64>, level: Level, message: &[u8]) {
-    out.push(RECORD);
-    match request {
-        Some(id) => out.extend((0..16).rev().map(|digit| hex_digit(id >> (digit * 4)))),
-        None => out.push(b'-'),
-    }
-    out.extend_from_slice(&[FIELD, b'0' + level.0, FIELD]);
     let (kept, cut) = message.split_at_checked(MESSAGE_MAX).unwrap_or((message, &[]));
-    for &byte in kept {
-        match byte {
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            RECORD => out.extend_from_slice(b"\\x1e"),
-            FIELD => out.extend_from_slice(b"\\x1f"),
-            _ => out.push(byte),
-        }
-    }
+    record(request, b'0' + level.0, kept, |bytes| {
+        out.extend_from_slice(bytes);
+        true
+    });
     if !cut.is_empty() {
         out.extend_from_slice(CUT);
     }
     out.push(b'\n');
+}
+
+/// Writes a record about where a request stands to `out` and returns its length. Allocates nothing, so that a signal handler may
+/// call it. What has no room is left out.
+pub fn stack(out: &mut [u8; STACK_MAX], request: u64, text: &[u8]) -> usize {
+    let mut len = 0;
+    let mut put = |bytes: &[u8], most: usize| {
+        let end = len + bytes.len();
+        let Some(room) = out.get_mut(len..end).filter(|_| end <= most) else {
+            return false;
+        };
+        room.copy_from_slice(bytes);
+        len = end;
+        true
+    };
+    record(Some(request), STACK, text, |bytes| put(bytes, STACK_MAX - 1));
+    put(b"\n", STACK_MAX);
+    len
+}
+
+/// Hands the parts of a record, without its end, to `put` until that answers false.
+fn record(request: Option<u64>, level: u8, message: &[u8], mut put: impl FnMut(&[u8]) -> bool) {
+    put(&[RECORD]);
+    match request {
+        Some(id) => {
+            for digit in (0..16).rev() {
+                put(&[hex_digit(id >> (digit * 4))]);
+            }
+        }
+        None => {
+            put(b"-");
+        }
+    }
+    put(&[FIELD, level, FIELD]);
+    for byte in message {
+        let went = match *byte {
+            b'\n' => put(b"\\n"),
+            b'\r' => put(b"\\r"),
+            b'\\' => put(b"\\\\"),
+            RECORD => put(b"\\x1e"),
+            FIELD => put(b"\\x1f"),
+            _ => put(std::slice::from_ref(byte)),
+        };
+        if !went {
+            return;
+        }
+    }
+}
+
+/// Who says a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text of somebody who does not know the format.
+    Plain,
+    /// A message.
+    Message(Level),
+    /// Where the request stands: the answer to [`crate::ask`].
+    Stack,
 }
 
 /// One thing that was said.
@@ -83,9 +134,9 @@ pub fn push(out: &mut Vec<u8>, request: Option<u64>, level: Level, message: &[u8
 pub struct Line<'a> {
     /// Id of the request during which it was said.
     pub request: Option<u64>,
-    /// `None` for plain text.
-    pub level: Option<Level>,
-    /// As given to [`push`], or the plain text without its end of line. Any bytes.
+    /// What it is.
+    pub kind: Kind,
+    /// As given to [`push`] or [`stack`], or the plain text without its end of line. Any bytes.
     pub message: &'a [u8],
 }
 
@@ -132,7 +183,7 @@ impl Lines {
             self.message.clear();
             each(parse_record(&self.pending, &mut self.message).unwrap_or(Line {
                 request: None,
-                level: None,
+                kind: Kind::Plain,
                 message: &self.pending,
             }));
             self.pending.clear();
@@ -147,14 +198,15 @@ fn parse_record<'a>(bytes: &[u8], message: &'a mut Vec<u8>) -> Option<Line<'a>> 
         hex if hex.len() == 16 => Some(u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?),
         _ => return None,
     };
-    let level = match fields.next()? {
-        &[digit @ b'0'..=b'7'] => Level(digit - b'0'),
+    let kind = match *fields.next()? {
+        [digit @ b'0'..=b'7'] => Kind::Message(Level(digit - b'0')),
+        [STACK] => Kind::Stack,
         _ => return None,
     };
     unescape(fields.next()?, message);
     Some(Line {
         request,
-        level: Some(level),
+        kind,
         message,
     })
 }
@@ -189,12 +241,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Owned = (Option<u64>, Option<Level>, Vec<u8>);
+    type Owned = (Option<u64>, Kind, Vec<u8>);
 
     fn read(stream: &[u8], chunk: usize) -> Vec<Owned> {
         let mut lines = Lines::default();
         let mut seen = Vec::new();
-        let mut keep = |line: Line<'_>| seen.push((line.request, line.level, line.message.to_vec()));
+        let mut keep = |line: Line<'_>| seen.push((line.request, line.kind, line.message.to_vec()));
         for part in stream.chunks(chunk) {
             lines.feed(part, &mut keep);
         }
@@ -212,7 +264,7 @@ mod tests {
             let mut written = Vec::new();
             for (request, level, message) in records {
                 push(&mut stream, request, Level::new(level), &message);
-                written.push((request, Some(Level::new(level)), message));
+                written.push((request, Kind::Message(Level::new(level)), message));
             }
             prop_assert_eq!(read(&stream, chunk), written);
         }
@@ -233,11 +285,25 @@ mod tests {
         assert_eq!(
             read(&stream, 5),
             [
-                (None, None, b"segfault soon".to_vec()),
-                (None, None, b"half a li".to_vec()),
-                (Some(0xabc), Some(Level::ERROR), b"a\nb".to_vec()),
+                (None, Kind::Plain, b"segfault soon".to_vec()),
+                (None, Kind::Plain, b"half a li".to_vec()),
+                (Some(0xabc), Kind::Message(Level::ERROR), b"a\nb".to_vec()),
             ]
         );
+    }
+
+    #[test]
+    fn a_stack_is_read_as_one_and_cut_to_its_room() {
+        let mut out = [0; STACK_MAX];
+        let len = stack(&mut out, 7, b"#0 f()\n#1 g()");
+        assert_eq!(
+            read(&out[..len], 5),
+            [(Some(7), Kind::Stack, b"#0 f()\n#1 g()".to_vec())]
+        );
+        let len = stack(&mut out, 7, &vec![b'\n'; 2 * STACK_MAX]);
+        let lines = read(&out[..len], 4096);
+        assert_eq!((lines.len(), lines[0].1), (1, Kind::Stack));
+        assert!(len > STACK_MAX - 3 && lines[0].2.iter().all(|byte| *byte == b'\n'));
     }
 
     #[test]

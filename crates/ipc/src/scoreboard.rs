@@ -1,7 +1,9 @@
 //! Figures about each worker, in shared memory: the only source about workers for status, limits and timeouts.
 //!
-//! Written by the worker, except [`WorkerBlock::command`]. What the server reads here is input: wrong figures mislead a person,
+//! Written by the worker, except what its first line says is the server's. What the server reads here is input: wrong figures mislead a person,
 //! never the server.
+
+use std::time::Duration;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -15,7 +17,12 @@ pub struct WorkerBlock {
     pub waits_for_space: AtomicU32,
     /// [`Command`], set by the server.
     pub command: AtomicU32,
-    second_line: [AtomicU32; 29],
+    unused: AtomicU32,
+    /// The request that a signal of the server is about, see [`crate::ask`].
+    pub asked: AtomicU64,
+    /// What limit it has passed, in milliseconds; for the message of the error that ends it.
+    pub asked_limit: AtomicU64,
+    second_line: [AtomicU64; 12],
     /// [`Stage`].
     pub stage: AtomicU32,
     /// Id of the request it runs, or ran last.
@@ -73,11 +80,38 @@ impl WorkerBlock {
         // Relaxed: the fork message orders these stores before anything the new worker does.
         self.waits_for_space.store(0, Ordering::Relaxed);
         self.command.store(Command::Run as u32, Ordering::Relaxed);
+        self.asked.store(0, Ordering::Relaxed);
+        self.asked_limit.store(0, Ordering::Relaxed);
         self.stage.store(Stage::Starting as u32, Ordering::Relaxed);
         self.request.store(0, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
         self.requests.store(0, Ordering::Relaxed);
     }
+
+    /// Server, before a signal: which request it is about, and what limit that has passed.
+    pub fn ask(&self, request: u64, limit: Duration) {
+        let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        // Relaxed: the system call that sends the signal orders both before its arrival.
+        self.asked_limit.store(limit, Ordering::Relaxed);
+        self.asked.store(request, Ordering::Relaxed);
+    }
+
+    /// For how long the worker has run `request`; `None` if it says that it does not.
+    #[cfg(not(loom))]
+    pub fn running_for(&self, request: u64) -> Option<Duration> {
+        // Relaxed throughout: figures for people and timeouts.
+        let runs = self.stage.load(Ordering::Relaxed) == Stage::Running as u32
+            && self.request.load(Ordering::Relaxed) == request;
+        let since = Duration::from_nanos(self.since.load(Ordering::Relaxed));
+        runs.then(|| monotonic().saturating_sub(since))
+    }
+}
+
+/// `CLOCK_MONOTONIC`.
+#[cfg(not(loom))]
+pub(crate) fn monotonic() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::try_from(now).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::head::{RequestReader, write_response};
 use crate::layout::{Ack, Ctl, Est, LANE_BYTES, LANES, Layout, MAX_REACTORS, MAX_WORKERS, Resp};
 use crate::queue::Ring;
 use crate::region::{Access, Bytes, Map};
-use crate::scoreboard::{Command, Stage, WorkerBlock};
+use crate::scoreboard::{self, Command, Stage, WorkerBlock};
 use crate::slot::{self, Gen, Incarnation, SlotId, State, Word, WorkerId};
 use crate::sync::Ordering;
 use crate::wake::{self, Sleepers};
@@ -469,6 +469,5 @@ impl Exchange {
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 fn now() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(scoreboard::monotonic().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -10,6 +10,8 @@
 #include "compat.h"
 #include "sapi.h"
 
+#include <signal.h>
+
 #include <Zend/zend_API.h>
 #include <main/SAPI.h>
 #include <main/php.h>
@@ -42,6 +44,13 @@ typedef enum hearth_exit_ends {
 	EXIT_ENDS_REQUEST = 0,
 	EXIT_ENDS_SCRIPT
 } hearth_exit_ends;
+
+/* What becomes of a wait that a signal has interrupted. */
+typedef enum hearth_wait {
+	WAIT_INTERRUPTED = 0,   /* as ever */
+	WAIT_GOES_ON,           /* only the server has looked */
+	WAIT_ENDS               /* the request is to end */
+} hearth_wait;
 
 /* What the coroutine is to do when the host switches to it anew. */
 typedef enum hearth_task {
@@ -183,6 +192,30 @@ void hearth_seal(void);
 void hearth_reseed(void);
 /* The same for a new worker, which keeps what its requests leave unless there is an image. */
 void hearth_reseed_after_fork(void);
+
+/* ask.c */
+void hearth_ask_startup(void);
+
+/* signals.c */
+/* The limit that the request has passed; set by a signal, until the script has its error. 0: none. */
+extern volatile uint64_t hearth_limit_ms;
+void hearth_own_signals(int look, int end, void (*handler)(int, siginfo_t *, void *));
+/* Whether a signal belongs to the host. */
+bool hearth_is_ours(int number);
+bool hearth_is_our_handler(const struct sigaction *action);
+void hearth_leave_ours_out(sigset_t *set);
+/* To be told in the handler: a wait that it has interrupted goes on, unless the request is to end. */
+void hearth_has_looked(void);
+/* Around a wait that signals interrupt. */
+void hearth_wait_begins(void);
+hearth_wait hearth_wait_interrupted(void);
+
+/* stack.c */
+/*
+ * For a signal handler: where PHP stands. The registers are those of the interrupted code in which the engine keeps
+ * frame and instruction, if they hold them. Returns the bytes written.
+ */
+size_t hearth_write_stack(char *text, size_t capacity, const void *frame_register, const void *op_register);
 
 /* interpose.c */
 void hearth_watch_request(void);

@@ -140,6 +140,7 @@ static PHP_MINIT_FUNCTION(hearth)
 	hearth_variables_startup();
 	hearth_user_ini_startup();
 	hearth_filter_startup();
+	hearth_ask_startup();
 	return SUCCESS;
 }
 

@@ -310,6 +310,10 @@ VISIBLE unsigned alarm(unsigned seconds)
 
 VISIBLE int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
+	if (action && hearth_is_ours(number) && !hearth_is_our_handler(action)) {
+		errno = EINVAL;
+		return -1;
+	}
 	if (action) {
 		note(SAPI_TOUCHED_SIGNALS);
 	}
@@ -318,14 +322,25 @@ VISIBLE int sigaction(int number, const struct sigaction *action, struct sigacti
 
 VISIBLE void (*signal(int number, void (*handler)(int)))(int)
 {
+	if (hearth_is_ours(number)) {
+		errno = EINVAL;
+		return SIG_ERR;
+	}
 	note(SAPI_TOUCHED_SIGNALS);
 	return NEXT(signal)(number, handler);
 }
 
 VISIBLE int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
+	sigset_t permitted;
+
 	if (set) {
 		note(SAPI_TOUCHED_MASK);
+		if (how != SIG_UNBLOCK) {
+			permitted = *set;
+			hearth_leave_ours_out(&permitted);
+			set = &permitted;
+		}
 	}
 	/* NSIG / 8: the size of the kernel's set. */
 	return (int) syscall(SYS_rt_sigprocmask, how, set, old, (size_t) 8);

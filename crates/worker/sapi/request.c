@@ -37,6 +37,7 @@ void hearth_fill_request_info(void)
 	memset(&SG(request_info), 0, sizeof(SG(request_info)));
 	SG(server_context) = &hearth;
 	hearth.filter_fed = false;
+	hearth_limit_ms = 0;
 	SG(sapi_headers).http_response_code = 200;
 	if (!request) {
 		return;

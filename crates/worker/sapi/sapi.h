@@ -96,6 +96,12 @@ typedef enum sapi_leaks {
 	SAPI_LEAKS_ALL
 } sapi_leaks;
 
+/* What the server's last signal is about. */
+typedef struct sapi_asked {
+	uint64_t request;           /* its id; 0: none */
+	uint64_t limit_ms;          /* the limit that it has passed */
+} sapi_asked;
+
 /* What C asks of Rust. A callback must not call PHP and must not unwind. `ctx` is the one given to sapi_serve() or sapi_run(). */
 typedef struct sapi_host {
 	/* Appends to the response body. A short count: the client is gone. */
@@ -120,6 +126,10 @@ typedef struct sapi_host {
 	void   (*leak)(void *ctx, const sapi_leak *leak);
 	/* A line for the log; `level` is a syslog priority, LOG_ERR == 3. `ctx` may be NULL (boot). */
 	void   (*log)(void *ctx, int level, const char *message, size_t len);
+	/* These two are called in a signal handler: they must not allocate, lock, or look at an exchange. */
+	void   (*asked)(sapi_asked *asked);
+	/* Where PHP stands in a request, a line a frame; empty: in no code of the application. */
+	void   (*stack)(uint64_t request, const char *text, size_t len);
 } sapi_host;
 
 /* Where the script stands when a call returns. */
@@ -247,6 +257,10 @@ sapi_touched *sapi_take_touched(void);
 sapi_end   sapi_ended(void);
 /* Worker, once, first thing after the fork: reseeds, takes its own pid. Signal masks and handlers are the host's; PHP adds its own for SIGPROF and those of zend_signal. */
 void       sapi_after_fork(void);
+/* Worker, once: takes the signals by which the server asks where a request stands, and to end it. */
+void       sapi_answer(int look, int end);
+/* Worker: a child runs the request, and gets those signals; 0: no more. */
+void       sapi_depute(int process);
 /* "8.2.36", for the log and for `hearth check`. */
 const char *sapi_php_version(void);
 /* Zygote or worker, last. */

@@ -6,14 +6,18 @@
 //! `serve`.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ipc::control::{self, FromWorker};
 use ipc::logline::{self, Level};
+use ipc::scoreboard::WorkerBlock;
 use ipc::worker_side::{Exchange, Next, WorkerSide};
 
 use crate::body::{self, Body};
 use crate::leaks::Leaks;
+use crate::php::Asked;
 use crate::{php, process};
 
 /// Bytes of boot errors that are kept for the server.
@@ -21,6 +25,9 @@ const BOOT_ERRORS_MAX: usize = 8 * 1024;
 
 /// Errors that PHP reported outside of a request; see [`take_boot_errors`].
 static BOOT_ERRORS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+/// This worker's entry on the scoreboard, for signal handlers; null before there is one.
+static BOARD: AtomicPtr<WorkerBlock> = AtomicPtr::new(ptr::null_mut());
 
 /// A worker's connection to the server, and the exchange that it runs.
 #[derive(Debug)]
@@ -44,8 +51,10 @@ struct Current {
 }
 
 impl Host {
-    /// A worker that runs nothing yet. `control` is its socket to the server.
+    /// A worker that runs nothing yet. `control` is its socket to the server. Lives as long as the process.
     pub(crate) fn new(side: WorkerSide, control: OwnedFd) -> Self {
+        // Relaxed: read by this thread only.
+        BOARD.store(ptr::from_ref(side.board()).cast_mut(), Ordering::Relaxed);
         Self {
             side,
             control,
@@ -207,6 +216,24 @@ impl php::Exchange for Host {
     fn aborted(&mut self) -> bool {
         self.open()
             .is_some_and(|(side, current)| side.client_gone(&current.exchange))
+    }
+
+    fn asked() -> Asked {
+        // Relaxed: stored by this thread.
+        let board = BOARD.load(Ordering::Relaxed);
+        // SAFETY: null, or an entry in a mapping that stays as long as the process; it consists of atomics.
+        let board = unsafe { board.as_ref() };
+        // Relaxed: stored before the signal was sent.
+        board.map_or(Asked::default(), |board| Asked {
+            request: board.asked.load(Ordering::Relaxed),
+            limit_ms: board.asked_limit.load(Ordering::Relaxed),
+        })
+    }
+
+    fn stack(request: u64, text: &[u8]) {
+        let mut record = [0; logline::STACK_MAX];
+        let len = logline::stack(&mut record, request, text);
+        process::write_stderr(record.get(..len).unwrap_or_default());
     }
 
     fn leak(&mut self, leak: &php::Leak<'_>) {

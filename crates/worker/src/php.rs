@@ -12,6 +12,7 @@ use std::ptr;
 
 use crate::touched::{Memory, Touched};
 
+use ipc::ask::Ask;
 use ipc::control::LeakKind;
 
 /// Bytes with a length, borrowed from whoever fills a [`Request`].
@@ -126,6 +127,22 @@ pub(crate) trait Exchange {
     fn leak(&mut self, leak: &Leak<'_>);
     /// A line for the log; `level` is a syslog priority. No exchange: not within a request.
     fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]);
+    /// In a signal handler, so it must not allocate or lock: the request that the server's signal is about.
+    fn asked() -> Asked {
+        Asked::default()
+    }
+    /// In a signal handler, likewise: where PHP stands in `request`.
+    fn stack(_request: u64, _text: &[u8]) {}
+}
+
+/// `sapi_asked`: what the server's last signal is about.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// Its id; 0: none.
+    pub(crate) request: u64,
+    /// The limit that it has passed.
+    pub(crate) limit_ms: u64,
 }
 
 /// Where a worker script stands when a call returns.
@@ -253,6 +270,8 @@ struct Host {
     aborted: unsafe extern "C" fn(*mut c_void) -> bool,
     leak: unsafe extern "C" fn(*mut c_void, *const Leak<'_>),
     log: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize),
+    asked: unsafe extern "C" fn(*mut Asked),
+    stack: unsafe extern "C" fn(u64, *const c_char, usize),
 }
 
 unsafe extern "C" {
@@ -276,6 +295,8 @@ unsafe extern "C" {
     fn sapi_warmed() -> Warmth;
     fn sapi_jit() -> bool;
     fn sapi_set_host(host: *const Host);
+    fn sapi_answer(look: c_int, end: c_int);
+    fn sapi_depute(process: c_int);
     fn sapi_php_version() -> *const c_char;
     fn sapi_stop();
 }
@@ -293,6 +314,8 @@ impl<E: Exchange> Callbacks<E> {
         aborted: Self::aborted,
         leak: Self::leak,
         log: Self::log,
+        asked: Self::asked,
+        stack: Self::stack,
     };
 
     /// # Safety
@@ -308,6 +331,16 @@ impl<E: Exchange> Callbacks<E> {
         // SAFETY: C hands over `len` readable bytes for the length of the call.
         let bytes = unsafe { slice(bytes, len) };
         exchange.map_or(0, |exchange| exchange.write(bytes))
+    }
+
+    unsafe extern "C" fn asked(asked: *mut Asked) {
+        // SAFETY: C hands over a variable of its own.
+        unsafe { asked.write(E::asked()) }
+    }
+
+    unsafe extern "C" fn stack(request: u64, text: *const c_char, len: usize) {
+        // SAFETY: C hands over `len` readable bytes for the length of the call.
+        E::stack(request, unsafe { slice(text, len) });
     }
 
     unsafe extern "C" fn flush(exchange: *mut c_void) -> bool {
@@ -536,11 +569,23 @@ impl<E: Exchange + 'static> Php<E> {
         unsafe { sapi_after_fork() }
     }
 
+    /// In a worker: takes the signals by which the server asks about a request.
+    pub(crate) fn answer_signals(&mut self) {
+        // SAFETY: installs handlers for two signals that nobody else has, and their stack.
+        unsafe { sapi_answer(Ask::Look.signal(), Ask::End.signal()) }
+    }
+
     /// Ends the engine.
     pub(crate) fn stop(self) {
         // SAFETY: PHP is booted, and is not used any more: `self` is gone.
         unsafe { sapi_stop() }
     }
+}
+
+/// Signals about a request go to `child` from here on, which runs it in this process's place; `None`: no more.
+pub(crate) fn depute(child: Option<rustix::process::Pid>) {
+    // SAFETY: sets one variable of C, in one store.
+    unsafe { sapi_depute(child.map_or(0, |pid| pid.as_raw_nonzero().get())) }
 }
 
 /// For example `8.2.36`.

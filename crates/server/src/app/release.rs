@@ -79,7 +79,7 @@ impl Release {
         let supervisor = Supervisor::new(
             &config,
             Arc::clone(&created.shared),
-            (created.eventfds, created.kills),
+            (created.eventfds, created.orders),
             (edge::warmup_requests(&config, world.address), world.kin.clone()),
         )
         .context("setting up the supervisor")?;

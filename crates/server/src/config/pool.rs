@@ -104,8 +104,13 @@ pub struct Pool {
     pub queue_length: usize,
     /// How long a request may wait for a worker. Default 30 s.
     pub queue_timeout: Duration,
-    /// How long a request may run before its worker is killed. Default 60 s; 0 s never.
+    /// How long a request may run before it is ended. Default 60 s; 0 s never.
     pub request_timeout: Duration,
+    /// How long the script may go on after that, for its shutdown functions, before its worker is killed. Default 5 s; 0 s kills at
+    /// once.
+    pub request_grace: Duration,
+    /// A request that runs longer is logged, with the PHP stack. Default 0 s: none is.
+    pub slow_log: Duration,
     /// What a release must answer before it takes the place of another.
     pub health: Health,
     /// Workers that may still be missing when it does. Default 0.

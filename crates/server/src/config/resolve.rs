@@ -248,6 +248,8 @@ fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
         queue_length: reader.number("pool.web.queue_length", 1024, 0..=1_000_000),
         queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), ZERO..=HOUR),
         request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), ZERO..=DAY),
+        request_grace: reader.duration("pool.web.request_grace", Duration::from_secs(5), ZERO..=HOUR),
+        slow_log: reader.duration("pool.web.slow_log", ZERO, ZERO..=DAY),
         health: health(reader),
         max_unavailable: reader.number("pool.web.max_unavailable", 0, 0..=most),
         boot_timeout: reader.duration("pool.web.boot_timeout", Duration::from_secs(30), MILLI..=HOUR),

@@ -13,9 +13,10 @@ use ipc::slot::{Incarnation, SlotId, WorkerId};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tracing::{debug, warn};
 
+use super::deadlines::{Asked, Deadlines, Due};
 use super::glance::{Glance, Running};
 use super::slots::{Entry, Owner, Slots, Start};
-use super::workers::{KillRequest, Workers};
+use super::workers::{About, WorkerOrder, Workers};
 use super::{DispatchError, RequestId, lock};
 
 /// How often a request may run: the first time, and again after its worker died.
@@ -36,7 +37,7 @@ pub(super) struct Desk {
     /// No worker will come for what waits, or runs and loses its worker.
     pub(super) given_up: AtomicBool,
     pub(super) limits: Limits,
-    pub(super) kills: mpsc::Sender<KillRequest>,
+    pub(super) orders: mpsc::Sender<WorkerOrder>,
     /// Told when requests wait although workers sleep, since enough are at work; the reactor looks again in a moment.
     pub(super) left_behind: Notify,
     /// Told when a slot comes into use, for the sweep.
@@ -50,8 +51,7 @@ pub(super) struct Desk {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) queue_timeout: Duration,
-    /// Zero: none.
-    pub(super) request_timeout: Duration,
+    pub(super) deadlines: Deadlines,
     /// Workers of the pool.
     pub(super) workers: u32,
     /// Processors: so many workers at work are enough as long as they are quick.
@@ -80,7 +80,7 @@ impl Desk {
         reactor: ReactorId,
         memory: Arc<PoolMemory>,
         limits: Limits,
-        kills: mpsc::Sender<KillRequest>,
+        orders: mpsc::Sender<WorkerOrder>,
     ) -> Self {
         let slots = Slots::new(memory.slots_of(reactor));
         Self {
@@ -91,7 +91,7 @@ impl Desk {
             memory,
             workers: Workers::default(),
             limits,
-            kills,
+            orders,
             left_behind: Notify::new(),
             busy: Notify::new(),
             drain: Mutex::default(),
@@ -119,6 +119,7 @@ impl Desk {
             idempotent: start.idempotent,
             since: start.since,
             running_since: None,
+            asked: Asked::default(),
         };
         drop(slots);
         if was_idle {
@@ -214,13 +215,22 @@ impl Desk {
             match self.memory.look(slot, entry.generation) {
                 Seen::Queued => into.waiting += 1,
                 Seen::Running(worker, inc) | Seen::Streaming(worker, inc, _) => {
-                    let head = self.memory.head(slot);
                     into.running
-                        .push(Running::new((worker, inc), entry.request, &head));
+                        .push(self.running((worker, inc), slot, entry.request));
                 }
                 Seen::Done(..) | Seen::Garbage => {}
             }
         }
+    }
+
+    fn running(&self, who: (WorkerId, Incarnation), slot: SlotId, request: RequestId) -> Running {
+        let elapsed = self.elapsed(who.0, request).unwrap_or_default();
+        Running::new(who, request, &self.memory.head(slot), elapsed)
+    }
+
+    /// How long a worker says it has run a request.
+    fn elapsed(&self, worker: WorkerId, request: RequestId) -> Option<Duration> {
+        self.memory.worker(worker)?.running_for(request.0)
     }
 
     /// Reactor: has the drain run if something has come in.
@@ -347,6 +357,7 @@ impl Desk {
                 debug!(request = %entry.request, worker = worker.0, why = &*death.why, "request runs again");
                 entry.tries += 1;
                 entry.running_since = None;
+                entry.asked = Asked::default();
                 entry.since = Instant::now();
                 entry.generation = entry.generation.next();
                 if entry.enqueue(&self.memory, slot) {
@@ -389,16 +400,18 @@ impl Desk {
             .stuck
             .is_some_and(|(_, since)| now.saturating_duration_since(since) > STUCK);
         if stuck || self.memory.is_poisoned() {
-            let _ = self.kills.try_send(KillRequest::All {
+            let _ = self.orders.try_send(WorkerOrder::KillAll {
                 reason: "the queue makes no sense",
             });
         }
     }
 
-    /// Enforces deadlines; called ten times a second while slots are in use. False: none is in use.
-    pub(super) fn sweep(&self, now: Instant) -> bool {
+    /// Enforces deadlines; called ten times a second while slots are in use, and when it said so: the next deadline that is
+    /// known. `None`: no slot is in use.
+    pub(super) fn sweep(&self, now: Instant) -> Option<Instant> {
         let mut slots = lock(&self.slots);
         self.sweep_queue(&mut slots, now);
+        let mut next = Duration::MAX;
         let all: Vec<SlotId> = slots.in_use().collect();
         for &slot in &all {
             let Some(entry) = slots.entry(slot) else { continue };
@@ -408,44 +421,69 @@ impl Desk {
                     true
                 });
             } else if entry.is_out() {
-                self.sweep_one(slot, entry, now);
+                next = next.min(self.sweep_one(slot, entry, now).unwrap_or(next));
             }
         }
-        !all.is_empty()
+        // Far enough to be of no interest.
+        (!all.is_empty()).then(|| now + next.min(Duration::from_hours(1)))
     }
 
-    fn sweep_one(&self, slot: SlotId, entry: &mut Entry, now: Instant) {
-        let (worker, incarnation) = match self.memory.look(slot, entry.generation) {
+    /// How long until the next deadline.
+    fn sweep_one(&self, slot: SlotId, entry: &mut Entry, now: Instant) -> Option<Duration> {
+        let who = match self.memory.look(slot, entry.generation) {
             Seen::Queued => {
                 self.sweep_queued(entry, now, |entry| entry.take_back(&self.memory, slot));
-                return;
+                return None;
             }
             Seen::Running(w, inc) | Seen::Streaming(w, inc, _) => (w, inc),
-            Seen::Done(..) => return,
+            Seen::Done(..) => return None,
             Seen::Garbage => {
                 // Only a wild write leads here, and nobody knows whose: the whole pool is suspect.
-                let _ = self.kills.try_send(KillRequest::All {
+                let _ = self.orders.try_send(WorkerOrder::KillAll {
                     reason: "a slot word makes no sense",
                 });
-                return;
+                return None;
             }
         };
-        let since = *entry.running_since.get_or_insert(now);
-        let limit = self.limits.request_timeout;
-        if limit.is_zero() || now.saturating_duration_since(since) <= limit {
-            return;
-        }
-        // Asked again at each sweep until the worker is dead, in case the channel was full.
-        self.kill(
-            worker,
-            incarnation,
-            Some(entry.request),
-            "it ran longer than request_timeout",
-        );
-        if matches!(entry.owner, Owner::Lease(_)) && entry.failure.is_none() {
+        let since = *entry.running_since.get_or_insert_with(|| {
+            let elapsed = self.elapsed(who.0, entry.request).unwrap_or_default();
+            // A worker's word; it cannot have had the request before that was queued.
+            now.checked_sub(elapsed).unwrap_or(now).max(entry.since)
+        });
+        let ran = now.saturating_duration_since(since);
+        let deadlines = &self.limits.deadlines;
+        self.do_due(deadlines.due(ran, entry.asked), who, (slot, entry));
+        if deadlines.timed_out(ran) && matches!(entry.owner, Owner::Lease(_)) && entry.failure.is_none() {
+            let limit = deadlines.request_timeout;
             entry.failure = Some(DispatchError::RequestTimeout { limit });
             entry.wake();
         }
+        deadlines.next(ran)
+    }
+
+    fn do_due(&self, due: Due, who: (WorkerId, Incarnation), (slot, entry): (SlotId, &mut Entry)) {
+        let limit = self.limits.deadlines.request_timeout;
+        match due {
+            Due::Nothing => {}
+            // A full channel: the next sweep asks again.
+            Due::Look => entry.asked.look = self.ask(who, (slot, entry.request), About::Slow),
+            Due::End => entry.asked.end = self.ask(who, (slot, entry.request), About::Timeout { limit }),
+            // Asked again at each sweep until the worker is dead.
+            Due::Kill => {
+                let reason = if self.limits.deadlines.request_grace.is_zero() {
+                    "it ran longer than request_timeout"
+                } else {
+                    "it did not end within request_grace after request_timeout"
+                };
+                self.kill(who.0, who.1, Some(entry.request), reason);
+            }
+        }
+    }
+
+    /// Asks supervise to have the log say where a request stands. False: it has too much to do.
+    fn ask(&self, who: (WorkerId, Incarnation), (slot, request): (SlotId, RequestId), about: About) -> bool {
+        let running = self.running(who, slot, request);
+        self.orders.try_send(WorkerOrder::Ask { running, about }).is_ok()
     }
 
     /// Ends what has waited too long, if `take_back` can get it.
@@ -476,7 +514,7 @@ impl Desk {
         reason: &'static str,
     ) {
         // A full channel means that supervise has much to do already; the sweep asks again.
-        let _ = self.kills.try_send(KillRequest::One {
+        let _ = self.orders.try_send(WorkerOrder::Kill {
             worker,
             incarnation,
             request,

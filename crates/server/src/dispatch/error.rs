@@ -34,7 +34,7 @@ pub enum DispatchError {
         /// What was wrong.
         reason: String,
     },
-    /// The request ran longer than `request_timeout`; its worker was killed. 504.
+    /// The request ran longer than `request_timeout`. 504.
     #[error("the request ran longer than {limit:?}")]
     RequestTimeout {
         /// The limit.

@@ -1,5 +1,7 @@
 //! What a pool is at right now, for people: how many requests wait, and who runs which.
 
+use std::time::Duration;
+
 use ipc::head::{Known, RequestReader};
 use ipc::slot::{Incarnation, WorkerId};
 
@@ -30,6 +32,8 @@ pub struct Running {
     pub method: String,
     /// As the client sent it, cut to 256 characters.
     pub uri: String,
+    /// How long it has run.
+    pub elapsed: Duration,
 }
 
 impl Running {
@@ -38,6 +42,7 @@ impl Running {
         (worker, incarnation): (WorkerId, Incarnation),
         request: RequestId,
         head: &[u8],
+        elapsed: Duration,
     ) -> Self {
         let known = |which| {
             let value = RequestReader::new(head).and_then(|reader| reader.known(which));
@@ -52,6 +57,7 @@ impl Running {
             request,
             method: known(Known::Method),
             uri: known(Known::Uri),
+            elapsed,
         }
     }
 }

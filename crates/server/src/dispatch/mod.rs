@@ -8,7 +8,8 @@
 //! | [`pool`] | [`Pool::send`]: the door; [`PoolShared`]: what reactors and supervise share |
 //! | [`desk`] | what one reactor knows about its slots; completions, deaths, deadlines |
 //! | [`slots`] | those slots, as plain data |
-//! | [`workers`] | the memory of each worker, and requests to kill one |
+//! | [`workers`] | the memory of each worker, and what supervise is asked to do about one |
+//! | [`deadlines`] | when a request has run too long: pure |
 //! | [`lease`] | the right to one slot, and what happens when it is dropped |
 //! | [`exchange`] | waits for the response and reads its head |
 //! | [`relay`] | a response that is still being produced, and slow clients |
@@ -16,6 +17,7 @@
 //! | [`spool`] | files for bodies that are too big for memory |
 //! | [`reactor`] | how a reactor's runtime learns of completions |
 
+mod deadlines;
 mod desk;
 pub mod error;
 mod exchange;
@@ -37,7 +39,7 @@ pub use pool::{Pool, PoolShared};
 pub use reactor::{Reactor, Side};
 pub use request::{Request, RequestBody, RequestId};
 pub use response::{Response, ResponseBody};
-pub use workers::KillRequest;
+pub use workers::WorkerOrder;
 
 /// A lock whose holder never panics while it holds it; if one did, the data is still whole enough to go on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

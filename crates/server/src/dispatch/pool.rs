@@ -14,6 +14,7 @@ use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{SemaphorePermit, mpsc};
 
+use super::deadlines::Deadlines;
 use super::desk::{Death, Desk, Limits};
 use super::exchange::respond;
 use super::glance::Glance;
@@ -21,12 +22,12 @@ use super::lease::Lease;
 use super::reactor::Side;
 use super::relay::Buffering;
 use super::slots::Start;
-use super::workers::KillRequest;
+use super::workers::WorkerOrder;
 use super::{DispatchError, Request, RequestBody, Response};
 use crate::config;
 
-/// Kill requests that may wait for supervise.
-const KILLS: usize = 256;
+/// Orders that may wait for supervise.
+const ORDERS: usize = 256;
 
 /// One pool, shared by the reactors and supervise.
 #[derive(Debug)]
@@ -52,8 +53,8 @@ pub struct Created {
     pub sides: Vec<Side>,
     /// An eventfd a reactor, in order, for the zygote.
     pub eventfds: Vec<OwnedFd>,
-    /// Workers to kill.
-    pub kills: mpsc::Receiver<KillRequest>,
+    /// What supervise is to do about workers.
+    pub orders: mpsc::Receiver<WorkerOrder>,
 }
 
 impl PoolShared {
@@ -76,10 +77,14 @@ impl PoolShared {
         debug_assert!(usize::from(pool.workers) <= MAX_WORKERS, "validated by config");
         let layout = Self::layout(pool, &config.limits, config.reactors);
         let memory = Arc::new(PoolMemory::create(layout)?);
-        let (kill, kills) = mpsc::channel(KILLS);
+        let (order, orders) = mpsc::channel(ORDERS);
         let limits = Limits {
             queue_timeout: pool.queue_timeout,
-            request_timeout: pool.request_timeout,
+            deadlines: Deadlines {
+                slow_log: pool.slow_log,
+                request_timeout: pool.request_timeout,
+                request_grace: pool.request_grace,
+            },
             workers: u32::from(pool.workers),
             cores: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         };
@@ -89,7 +94,7 @@ impl PoolShared {
                 ReactorId(number),
                 Arc::clone(&memory),
                 limits,
-                kill.clone(),
+                order.clone(),
             ));
             let eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             eventfds.push(eventfd.try_clone()?);
@@ -113,7 +118,7 @@ impl PoolShared {
             shared,
             sides,
             eventfds,
-            kills,
+            orders,
         })
     }
 

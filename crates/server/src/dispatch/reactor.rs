@@ -26,7 +26,7 @@ use super::desk::Desk;
 
 /// How long a request may wait for a worker at work while others sleep.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// How often deadlines are looked at while slots are in use.
+/// How often deadlines are looked at while slots are in use, at least.
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// One reactor's dispatching.
@@ -128,10 +128,10 @@ async fn look_again(desk: &Desk) {
 
 async fn sweep(desk: &Desk) {
     loop {
-        if desk.sweep(Instant::now()) {
-            tokio::time::sleep(SWEEP).await;
-        } else {
-            desk.busy.notified().await;
+        let now = Instant::now();
+        match desk.sweep(now) {
+            Some(deadline) => tokio::time::sleep_until(deadline.min(now + SWEEP).into()).await,
+            None => desk.busy.notified().await,
         }
     }
 }

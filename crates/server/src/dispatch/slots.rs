@@ -10,6 +10,7 @@ use ipc::server_side::{PoolMemory, Requeue, WorkerMemory};
 use ipc::slot::{Gen, SlotId, WorkerId};
 use tracing::warn;
 
+use super::deadlines::Asked;
 use super::{DispatchError, RequestId};
 
 #[derive(Debug)]
@@ -56,8 +57,10 @@ pub(super) struct Entry {
     pub(super) idempotent: bool,
     /// When it was first queued.
     pub(super) since: Instant,
-    /// When the sweep first saw it in a worker's hands.
+    /// When a worker has claimed it, once the sweep has seen that.
     pub(super) running_since: Option<Instant>,
+    /// What that worker was asked about it.
+    pub(super) asked: Asked,
 }
 
 /// What a lease starts with.
@@ -120,6 +123,7 @@ impl Entry {
             idempotent: false,
             since: Instant::now(),
             running_since: None,
+            asked: Asked::default(),
         }
     }
 

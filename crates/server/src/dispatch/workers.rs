@@ -1,17 +1,26 @@
 //! The workers as dispatch sees them: the memory of each, and what is asked of supervise about them.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ipc::server_side::WorkerMemory;
 use ipc::slot::{Incarnation, WorkerId};
 
+use super::glance::Running;
 use super::{RequestId, lock};
 
-/// Dispatch asks supervise to kill.
+/// What dispatch wants of supervise about workers.
 #[derive(Clone, Debug)]
-pub enum KillRequest {
-    /// One worker, if it is still this incarnation.
-    One {
+pub enum WorkerOrder {
+    /// The log is to say where a request stands.
+    Ask {
+        /// Which, and who runs it.
+        running: Running,
+        /// Why.
+        about: About,
+    },
+    /// One worker is to be killed, if it is still this incarnation.
+    Kill {
         /// Its number.
         worker: WorkerId,
         /// Its incarnation.
@@ -21,10 +30,22 @@ pub enum KillRequest {
         /// For the log: "… was killed because …".
         reason: &'static str,
     },
-    /// Every worker of the pool: shared memory was damaged, nobody knows by whom.
-    All {
+    /// Every worker of the pool is to be killed: shared memory was damaged, nobody knows by whom.
+    KillAll {
         /// For the log.
         reason: &'static str,
+    },
+}
+
+/// Why a request is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// It is slow, and goes on.
+    Slow,
+    /// It has passed `request_timeout`, and is to end.
+    Timeout {
+        /// The setting.
+        limit: Duration,
     },
 }
 

@@ -295,6 +295,8 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             queue_length: 1,
             queue_timeout: Duration::from_secs(1),
             request_timeout: Duration::from_secs(1),
+            request_grace: Duration::from_secs(1),
+            slow_log: Duration::ZERO,
             health: Health {
                 path: String::new(),
                 status: None,

@@ -12,7 +12,8 @@
 //! | `process` | a pidfd: end, status, kill |
 //! | `socket` | control messages without blocking |
 //! | `output` | what processes print |
-//! | `kill` | what dispatch wants dead, and damaged queues |
+//! | `orders` | what dispatch wants done about workers, and damaged queues |
+//! | `stacks` | where requests stand, for the log |
 //! | `leaks` | what requests leave behind in workers |
 //! | `ending` | how processes end, in words |
 //! | `status` | what is said of all of them |
@@ -20,12 +21,13 @@
 
 mod ending;
 mod inspect;
-mod kill;
 mod leaks;
+mod orders;
 mod output;
 mod policy;
 mod process;
 mod socket;
+mod stacks;
 pub(crate) mod status;
 mod stop;
 mod worker;
@@ -55,7 +57,7 @@ use self::process::Process;
 use self::worker::{Cause, Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
 use crate::config::{self, Config};
-use crate::dispatch::{KillRequest, PoolShared};
+use crate::dispatch::{PoolShared, WorkerOrder};
 use crate::report;
 
 /// Events that may wait for the supervisor; who sends more of them waits.
@@ -187,7 +189,7 @@ pub(crate) struct Supervisor {
     start_error: Option<StartError>,
     inbox: mpsc::Receiver<Event>,
     events: mpsc::Sender<Event>,
-    kills: mpsc::Receiver<KillRequest>,
+    orders: mpsc::Receiver<WorkerOrder>,
     children: Signal,
     tasks: TaskTracker,
 }
@@ -198,7 +200,7 @@ impl Supervisor {
     pub(crate) fn new(
         config: &Config,
         pool: Arc<PoolShared>,
-        (eventfds, kills): (Vec<OwnedFd>, mpsc::Receiver<KillRequest>),
+        (eventfds, orders): (Vec<OwnedFd>, mpsc::Receiver<WorkerOrder>),
         (warmup_requests, kin): (Vec<Vec<u8>>, Kin),
     ) -> io::Result<Self> {
         // Workers outlive their zygote; then they become our children, and we see how they end.
@@ -226,7 +228,7 @@ impl Supervisor {
             start_error: None,
             inbox,
             events,
-            kills,
+            orders,
             children: signal(SignalKind::child())?,
             tasks: TaskTracker::new(),
         })
@@ -264,7 +266,7 @@ impl Supervisor {
         // Cancel-safe: receiving from channels and signals, and a timer that `plan` sets anew.
         tokio::select! {
             Some(event) = self.inbox.recv() => self.note(event),
-            Some(kill) = self.kills.recv() => self.kill(&kill),
+            Some(order) = self.orders.recv() => self.follow(&order),
             _ = self.children.recv() => process::reap_strangers(&self.family),
             () = alarm => self.settle_unexplained(Instant::now()),
         }

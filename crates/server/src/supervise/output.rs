@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ipc::logline::{Level, Line, Lines};
+use ipc::logline::{Kind, Level, Line, Lines};
 use ipc::slot::WorkerId;
 use tokio::net::unix::pipe::Receiver;
 use tracing::{debug, error, field, info, warn};
 
+use super::stacks::Stacks;
 use crate::dispatch::{PoolShared, RequestId};
 
 /// Lines of one process that are logged in a second.
@@ -26,8 +27,9 @@ const TAIL: usize = 20;
 pub(super) enum Speaker {
     /// A zygote; its last lines are kept.
     Zygote(Tail),
-    /// A worker; lines that name no request are put down to the one that the scoreboard names.
-    Worker(WorkerId, Arc<PoolShared>),
+    /// A worker; lines that name no request are put down to the one that the scoreboard names. Who waits for its answer about
+    /// a request gets it.
+    Worker(WorkerId, Arc<PoolShared>, Arc<Stacks>),
 }
 
 /// The last lines of a process.
@@ -78,6 +80,10 @@ pub(super) async fn pump(pipe: Receiver, speaker: Speaker) {
 }
 
 fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
+    if let (Kind::Stack, Some(id), Speaker::Worker(.., stacks)) = (line.kind, line.request, speaker) {
+        stacks.answer(RequestId(id), &String::from_utf8_lossy(line.message));
+        return;
+    }
     if !rate.admit(speaker, now) {
         return;
     }
@@ -87,18 +93,18 @@ fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
             tail.push(&text);
             (None, line.request)
         }
-        Speaker::Worker(worker, pool) => (
+        Speaker::Worker(worker, pool, _) => (
             Some(worker.0),
             line.request.or_else(|| current_request(pool, *worker)),
         ),
     };
     let request = request.map(|id| field::display(RequestId(id)));
     let text = &*text;
-    match line.level {
-        Some(level) if level <= Level::ERROR => error!(worker, request, text, "php"),
-        Some(Level::WARNING) => warn!(worker, request, text, "php"),
-        Some(Level::DEBUG) => debug!(worker, request, text, "php"),
-        Some(_) | None => info!(worker, request, text, "php"),
+    match line.kind {
+        Kind::Message(level) if level <= Level::ERROR => error!(worker, request, text, "php"),
+        Kind::Message(Level::WARNING) => warn!(worker, request, text, "php"),
+        Kind::Message(Level::DEBUG) => debug!(worker, request, text, "php"),
+        Kind::Message(_) | Kind::Plain | Kind::Stack => info!(worker, request, text, "php"),
     }
 }
 
@@ -143,7 +149,7 @@ impl Rate {
         if self.dropped > 0 {
             let worker = match speaker {
                 Speaker::Zygote(_) => None,
-                Speaker::Worker(worker, _) => Some(worker.0),
+                Speaker::Worker(worker, ..) => Some(worker.0),
             };
             warn!(worker, lines = self.dropped, "php output dropped");
         }

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ipc::ask::Ask;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
@@ -79,6 +80,15 @@ impl Process {
             .ok()
             .flatten()?;
         Some(Ending::waited(&status))
+    }
+
+    /// Sends it the signal of a question. A process that has ended already is no error.
+    pub(super) fn ask(&self, ask: Ask) {
+        if let Err(error) = ask.send(&self.pidfd)
+            && error.raw_os_error() != Some(rustix::io::Errno::SRCH.raw_os_error())
+        {
+            tracing::error!(pid = self.pid, %error, "process not asked");
+        }
     }
 
     /// Kills it. A process that has ended already is no error.

@@ -23,6 +23,7 @@ use super::output::{self, Speaker};
 use super::policy::Record;
 use super::process::Process;
 use super::socket::Socket;
+use super::stacks::Stacks;
 use crate::dispatch::{PoolShared, RequestId};
 
 /// How long the zygote's report about a dead worker is waited for.
@@ -113,9 +114,10 @@ impl Unborn {
     ) -> Worker {
         let process = Arc::new(process);
         let pool = Arc::clone(env.pool);
+        let stacks = Arc::new(Stacks::default());
         env.tasks.spawn(output::pump(
             self.output,
-            Speaker::Worker(who.0, Arc::clone(&pool)),
+            Speaker::Worker(who.0, Arc::clone(&pool), Arc::clone(&stacks)),
         ));
         env.tasks.spawn(answer(
             who,
@@ -130,6 +132,7 @@ impl Unborn {
             incarnation: who.1,
             born: Instant::now(),
             process,
+            stacks,
             gone_since: None,
             killed: None,
             _lifeline: self.lifeline,
@@ -179,6 +182,8 @@ pub(super) struct Worker {
     /// When its fork was reported.
     pub(super) born: Instant,
     pub(super) process: Arc<Process>,
+    /// Who waits for its word on a request.
+    pub(super) stacks: Arc<Stacks>,
     /// When its pidfd fired.
     pub(super) gone_since: Option<Instant>,
     /// Why the server killed it.

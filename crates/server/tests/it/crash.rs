@@ -76,19 +76,6 @@ fn workers_go_on_without_their_zygote_and_another_is_started() {
 }
 
 #[test]
-fn a_request_that_runs_too_long_is_ended_with_its_worker() {
-    in_each_mode(
-        &["pool.web.workers=1", "pool.web.request_timeout=\"300 ms\""],
-        |server| {
-            let target = format!("/gate?open={}", server.file("never").display());
-            assert_eq!(server.post(&target, b"").status, 504);
-            server.log.wait("worker killed", |_| true);
-            assert_eq!(server.get("/after").status, 200);
-        },
-    );
-}
-
-#[test]
 fn a_process_that_php_left_behind_is_reaped() {
     in_each_mode(&["pool.web.workers=1"], |server| {
         let pid: i64 = server.get("/orphan").text().trim().parse().unwrap();

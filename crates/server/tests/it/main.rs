@@ -34,4 +34,5 @@ mod reload;
 mod status;
 mod stop;
 mod symfony;
+mod timeouts;
 mod wild;

@@ -1,17 +1,20 @@
 //! Resident mode, each request in a fork of the worker: what the request does to the process ends with the fork.
 //!
 //! The fork is the worker as far as the exchange is concerned: it writes the response to the same lanes, and its parent waits
-//! meanwhile. If it dies, the worker dies of the same cause, so that the server sees what it always sees.
+//! meanwhile and passes the server's signals on. If it dies, the worker dies of the same cause, so that the server sees what it always sees.
 //!
 //! Runs in: worker.
 
 use std::io;
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, set_parent_process_death_signal, waitid,
+    waitpid,
+};
 
 use super::Step;
 use crate::host::Host;
-use crate::php::{Php, Request};
+use crate::php::{self, Php, Request};
 use crate::process::{self, Forked};
 
 /// Serves one request.
@@ -38,6 +41,11 @@ pub(super) fn serve(php: &mut Php<Host>, host: &mut Host, request: &Request<'_>)
 }
 
 fn wait(child: Pid) -> io::Result<WaitStatus> {
+    php::depute(Some(child));
+    // Until it is reaped, its number is nobody else's.
+    let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while matches!(waitid(WaitId::Pid(child), waiting), Err(rustix::io::Errno::INTR)) {}
+    php::depute(None);
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
             Ok(Some((_, status))) => return Ok(status),

@@ -185,6 +185,7 @@ pub(crate) fn run(mut start: Start) -> i32 {
     match connect(start.layout, start.fork, start.shared, start.own) {
         // The lifeline stays open as long as the worker lives.
         Ok((host, _lifeline)) => {
+            start.php.answer_signals();
             let sampler = Sampler::new(start.leak_check, worker);
             work(start.php, (start.mode, start.undo, sampler), host)
         }

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use ipc::control::{FromZygote, Mode, exit};
-use ipc::logline::Level;
+use ipc::logline::{Kind, Level};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::harness::{Pool, wait_for};
@@ -39,7 +39,7 @@ fn an_uncaught_exception_is_a_500_and_one_log_line() {
         let said = pool.workers[0].said();
         let (request, level, message) = &said[0];
         assert!(request.is_some());
-        assert_eq!(*level, Some(Level::ERROR));
+        assert_eq!(*level, Kind::Message(Level::ERROR));
         assert!(message.contains("first line\nsecond line"), "{message}");
     }
 }

@@ -11,7 +11,7 @@ use ipc::control::{
 };
 use ipc::head::{BodyKind, Known, RequestWriter, ResponseReader};
 use ipc::layout::Layout;
-use ipc::logline::{Level, Lines};
+use ipc::logline::{Kind, Lines};
 use ipc::scoreboard;
 use ipc::server_side::{Cursor, PoolMemory, ReactorId, Seen, WorkerMemory};
 use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
@@ -415,7 +415,7 @@ impl Drop for Pool {
 
 impl Worker {
     /// What it has written so far, as `(request, level, message)`; waits for at least one line.
-    pub(crate) fn said(&self) -> Vec<(Option<u64>, Option<Level>, String)> {
+    pub(crate) fn said(&self) -> Vec<(Option<u64>, Kind, String)> {
         let mut lines = Lines::default();
         let mut said = Vec::new();
         let mut buffer = [0; 4096];
@@ -425,7 +425,7 @@ impl Worker {
             assert!(count > 0, "the worker ended without a word");
             lines.feed(&buffer[..count], |line| {
                 let message = String::from_utf8_lossy(line.message).into_owned();
-                said.push((line.request, line.level, message));
+                said.push((line.request, line.kind, message));
             });
         }
         said

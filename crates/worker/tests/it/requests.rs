@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ipc::control::Mode;
-use ipc::logline::Level;
+use ipc::logline::{Kind, Level};
 
 use crate::harness::{Get, Pool};
 
@@ -168,10 +168,10 @@ fn log_lines_carry_the_request_and_other_output_is_plain() {
         let said = pool.workers[0].said();
         let (request, level, message) = &said[0];
         assert_eq!(*request, Some(0x1001));
-        assert_eq!(*level, Some(Level::NOTICE));
+        assert_eq!(*level, Kind::Message(Level::NOTICE));
         assert!(message.contains("a line\nand another"), "{message}");
         pool.get("do=stderr");
-        assert_eq!(pool.workers[0].said(), [(None, None, "plain".to_owned())]);
+        assert_eq!(pool.workers[0].said(), [(None, Kind::Plain, "plain".to_owned())]);
     });
 }
 

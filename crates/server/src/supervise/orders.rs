@@ -1,14 +1,21 @@
-//! What dispatch wants dead: one worker, or all of them since shared memory was damaged. Runs in: server.
+//! What dispatch wants done about workers: asking one where its request stands, killing one, or killing all of them since shared
+//! memory was damaged. Runs in: server.
 
+use std::time::Duration;
+
+use ipc::ask::Ask;
 use tracing::{error, info, warn};
 
-use super::Supervisor;
-use crate::dispatch::KillRequest;
+use super::{Supervisor, stacks};
+use crate::dispatch::WorkerOrder;
+use crate::dispatch::glance::Running;
+use crate::dispatch::workers::About;
 
 impl Supervisor {
-    pub(super) fn kill(&mut self, kill: &KillRequest) {
-        match *kill {
-            KillRequest::One {
+    pub(super) fn follow(&mut self, order: &WorkerOrder) {
+        match *order {
+            WorkerOrder::Ask { ref running, about } => self.ask(running, about),
+            WorkerOrder::Kill {
                 worker,
                 incarnation,
                 request,
@@ -31,7 +38,7 @@ impl Supervisor {
                     victim.kill(reason);
                 }
             }
-            KillRequest::All { reason } => {
+            WorkerOrder::KillAll { reason } => {
                 if self.purge.is_none() {
                     error!(workers = self.workers.len(), reason, "all workers killed");
                     self.purge = Some(reason);
@@ -43,6 +50,25 @@ impl Supervisor {
         }
     }
 
+    /// Has the log say where a request stands.
+    fn ask(&self, running: &Running, about: About) {
+        let worker = self.worker((running.worker, running.incarnation));
+        let (Some(worker), Some(block)) = (worker, self.pool.memory().worker(running.worker)) else {
+            return;
+        };
+        if worker.killed().is_some() {
+            return;
+        }
+        let (ask, limit) = match about {
+            About::Slow => (Ask::Look, Duration::ZERO),
+            About::Timeout { limit } => (Ask::End, limit),
+        };
+        let answer = worker.stacks.expect(running.request);
+        block.ask(running.request.0, limit);
+        worker.process.ask(ask);
+        self.tasks.spawn(stacks::tell(running.clone(), about, answer));
+    }
+
     /// After the death of the last worker that may have damaged shared memory.
     pub(super) fn end_purge(&mut self) {
         if self.purge.is_some() && self.no_workers() {
@@ -50,7 +76,7 @@ impl Supervisor {
             self.state.hold(false);
             self.pool.reset_queue();
             // Asked for because of what was there before; the sweeps ask again for what is still true.
-            while self.kills.try_recv().is_ok() {}
+            while self.orders.try_recv().is_ok() {}
             info!("queue reset");
         }
     }

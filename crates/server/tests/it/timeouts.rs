@@ -1,0 +1,246 @@
+//! Requests that take long: what the log says of them, and how they end. See docs/timeouts.md.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{App, Server};
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+const GRACE: Duration = Duration::from_millis(400);
+/// What a loaded machine may add. Alone it is a few milliseconds.
+const SLACK: Duration = Duration::from_secs(1);
+
+const CLASSIC: [&str; 2] = ["pool.web.mode=classic", "pool.web.script=public/index.php"];
+const REWIND: [&str; 2] = ["pool.web.mode=resident", "pool.web.isolation_method=rewind"];
+const FORK: [&str; 2] = ["pool.web.mode=resident", "pool.web.isolation_method=fork"];
+const NONE: [&str; 2] = ["pool.web.mode=resident", "pool.web.isolation=none"];
+
+/// Runs a test in each way a request can run.
+fn in_each_way(settings: &[&str], test: impl Fn(&Server, [&str; 2])) {
+    for way in [CLASSIC, REWIND, FORK, NONE] {
+        test(&start(way, settings), way);
+    }
+}
+
+fn start(way: [&str; 2], settings: &[&str]) -> Server {
+    let app = App::at(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/timeouts"));
+    let all: Vec<&str> = [
+        "pool.web.script=worker.php",
+        "pool.web.ini.opcache.enable=1",
+        "pool.web.ini.ffi.enable=1",
+    ]
+    .iter()
+    .chain(&way)
+    .chain(settings)
+    .copied()
+    .collect();
+    Server::start(&app, &all)
+}
+
+const SHORT: [&str; 3] = [
+    "pool.web.workers=1",
+    "pool.web.request_timeout=\"300 ms\"",
+    "pool.web.request_grace=\"400 ms\"",
+];
+
+/// What the log says about the request for `uri`.
+fn said(server: &Server, message: &str, uri: &str) -> Value {
+    server.log.wait(message, |event| event["uri"] == uri)
+}
+
+#[track_caller]
+fn assert_stack(event: &Value, frames: &[&str]) {
+    let stack = event["stack"].as_str().expect("a stack");
+    for frame in frames {
+        assert!(stack.contains(frame), "{frame:?} is not in\n{stack}");
+    }
+    assert!(stack.starts_with("#0 "), "{stack}");
+}
+
+#[test]
+fn a_slow_request_is_logged_once_and_does_not_notice() {
+    let kinds = [
+        ("sleep", "#0 sleep()"),
+        ("usleep", "#0 usleep()"),
+        ("select", "#0 stream_select()"),
+        ("read", "#0 fread()"),
+        ("lock", "#0 shell_exec()"),
+        ("loop", "spin() "),
+    ];
+    let settings = ["pool.web.workers=6", "pool.web.slow_log=\"250 ms\""];
+    in_each_way(&settings, |server, _| {
+        std::thread::scope(|scope| {
+            for (kind, frame) in kinds {
+                scope.spawn(move || {
+                    let uri = format!("/naps?kind={kind}");
+                    let answer = server.get(&uri);
+                    let result = match kind {
+                        "sleep" | "select" => json!(0),
+                        "read" => json!([true, false]),
+                        _ => Value::Null,
+                    };
+                    assert_eq!(answer.text(), json!([result, null, true]).to_string(), "{kind}");
+                    let event = said(server, "slow request", &uri);
+                    assert_stack(&event, &[frame, "naps() ", "/respond.php:", "respond() "]);
+                    assert_eq!(event["method"], "GET");
+                    let seconds = event["seconds"].as_f64().unwrap();
+                    assert!((0.25..0.25 + SLACK.as_secs_f64()).contains(&seconds), "{event}");
+                });
+            }
+        });
+        assert_eq!(server.log.count("slow request"), kinds.len());
+        assert_eq!(server.log.count("worker died"), 0);
+    });
+}
+
+/// A server that says nothing.
+fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+#[test]
+fn whatever_hangs_is_ended_in_time_and_the_log_says_where() {
+    let (_listener, address) = silent();
+    let silent = format!("/silent?address={address}");
+    let cases = [
+        ("/sleep", "#0 sleep()\n#1 Slow->sleep() "),
+        ("/loop", "#0 Slow::loop() "),
+        (&silent, "#0 file_get_contents()\n#1 Slow->silent() "),
+        ("/regex?jit=0", "#0 preg_match()\n#1 Slow->regex() "),
+        ("/regex?jit=1", "#0 preg_match()\n#1 Slow->regex() "),
+    ];
+    in_each_way(&SHORT, |server, way| {
+        for (uri, frames) in cases {
+            let begun = Instant::now();
+            let mut client = server.connect();
+            assert_eq!(client.request("GET", uri, b"").unwrap().status, 504);
+            let answered = begun.elapsed();
+            assert!(
+                (TIMEOUT..TIMEOUT + SLACK).contains(&answered),
+                "{way:?} {uri}: 504 after {answered:?}"
+            );
+            assert_stack(
+                &said(server, "request timed out", uri),
+                &[frames, "/respond.php:"],
+            );
+            // The only worker, or its successor, is free.
+            assert_eq!(server.get("/next").text(), "hello from /next");
+            let free = begun.elapsed();
+            assert!(
+                free < TIMEOUT + GRACE + SLACK,
+                "{way:?} {uri}: free after {free:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn the_jit_is_interrupted() {
+    let jit = [
+        "pool.web.ini.opcache.jit=tracing",
+        "pool.web.ini.opcache.jit_buffer_size=32M",
+    ];
+    let settings: Vec<&str> = SHORT.into_iter().chain(jit).collect();
+    in_each_way(&settings, |server, way| {
+        assert_eq!(server.get("/loop").status, 504);
+        assert_stack(&said(server, "request timed out", "/loop"), &["#0 Slow::loop() "]);
+        assert_eq!(server.get("/next").status, 200);
+        assert_eq!(server.log.count("worker killed"), 0, "{way:?}");
+    });
+}
+
+#[test]
+fn a_script_that_is_ended_runs_its_shutdown_functions_and_the_worker_goes_on() {
+    in_each_way(&SHORT, |server, way| {
+        let file = server.file("end");
+        let uri = format!("/ends?file={}", file.display());
+        for _ in 0..3 {
+            assert_eq!(server.get(&uri).status, 504);
+            assert_eq!(server.get("/next").status, 200);
+        }
+        // What is left of the request's connection is 2, a timeout (php-src main/main.h PHP_CONNECTION_TIMEOUT).
+        let line = json!(["request_timeout of 300 ms exceeded", 2]).to_string();
+        assert_eq!(
+            std::fs::read_to_string(file).unwrap().lines().collect::<Vec<_>>(),
+            [&line; 3]
+        );
+        server.log.wait("php", |event| {
+            event["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("Fatal error:  request_timeout of 300 ms exceeded"))
+        });
+        assert_eq!(server.log.count("worker killed"), 0);
+        let successors = if way == NONE { 3 } else { 0 };
+        server.log.wait_for_count("worker ready", 1 + successors);
+        assert_eq!(server.log.count("worker ready"), 1 + successors, "{way:?}");
+    });
+}
+
+#[test]
+fn a_script_that_does_not_end_is_killed_by_name() {
+    in_each_way(&SHORT, |server, _| {
+        assert_eq!(server.get("/endless").status, 504);
+        let killed = server.log.wait("worker killed", |_| true);
+        let timed_out = said(server, "request timed out", "/endless");
+        assert_eq!(killed["request"], timed_out["request"]);
+        assert_eq!(
+            killed["reason"],
+            "it did not end within request_grace after request_timeout"
+        );
+        assert_eq!(server.get("/next").status, 200);
+    });
+}
+
+#[test]
+fn without_grace_the_worker_is_killed_at_once() {
+    let settings = [
+        "pool.web.workers=1",
+        "pool.web.request_timeout=\"300 ms\"",
+        "pool.web.request_grace=\"0 s\"",
+    ];
+    in_each_way(&settings, |server, _| {
+        assert_eq!(server.get("/sleep").status, 504);
+        let killed = server.log.wait("worker killed", |_| true);
+        assert_eq!(killed["reason"], "it ran longer than request_timeout");
+        assert_eq!(server.get("/next").status, 200);
+    });
+}
+
+#[test]
+fn a_response_that_has_begun_is_cut_off() {
+    in_each_way(&SHORT, |server, _| {
+        let mut client = server.connect();
+        client.send("GET", "/begun", b"").unwrap();
+        assert!(client.read().is_err(), "the response looks complete");
+        said(server, "request timed out", "/begun");
+        assert_eq!(server.get("/next").status, 200);
+    });
+}
+
+#[test]
+fn scripts_do_not_get_the_servers_signals() {
+    in_each_way(&SHORT, |server, _| {
+        for times in 1..=2 {
+            assert_eq!(server.get("/grab").status, 504);
+            let refused = |event: &Value| event["text"] == "[-1,-1]";
+            server.log.wait_for_count_of("php", times, refused);
+            server.log.wait_for_count("request timed out", times);
+        }
+        assert_stack(&said(server, "request timed out", "/grab"), &["#0 sleep()"]);
+        assert_eq!(server.log.count("worker killed"), 0);
+    });
+}
+
+#[test]
+fn a_deep_stack_is_cut() {
+    let server = start(REWIND, &SHORT);
+    assert_eq!(server.get("/deep").status, 504);
+    let event = said(&server, "request timed out", "/deep");
+    assert_stack(&event, &["#0 sleep()", "#63 deep() "]);
+    assert!(event["stack"].as_str().unwrap().ends_with("\n…"), "{event}");
+}
