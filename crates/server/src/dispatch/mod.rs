@@ -10,6 +10,7 @@
 //! | [`slots`] | those slots, as plain data |
 //! | [`workers`] | the memory of each worker, and what supervise is asked to do about one |
 //! | [`deadlines`] | when a request has run too long: pure |
+//! | [`full`] | what is said when requests are refused |
 //! | [`lease`] | the right to one slot, and what happens when it is dropped |
 //! | [`exchange`] | waits for the response and reads its head |
 //! | [`relay`] | a response that is still being produced, and slow clients |
@@ -21,6 +22,7 @@ mod deadlines;
 mod desk;
 pub mod error;
 mod exchange;
+mod full;
 pub mod glance;
 mod lease;
 pub mod pool;

@@ -13,10 +13,12 @@ use ipc::server_side::{PoolMemory, ReactorId, Seen, WorkerMemory};
 use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{SemaphorePermit, mpsc};
+use tracing::warn;
 
 use super::deadlines::Deadlines;
 use super::desk::{Death, Desk, Limits};
 use super::exchange::respond;
+use super::full::{self, Refusals};
 use super::glance::Glance;
 use super::lease::Lease;
 use super::reactor::Side;
@@ -42,6 +44,7 @@ pub struct PoolShared {
     waiting: AtomicUsize,
     queue_timeout: std::time::Duration,
     stopping: AtomicBool,
+    refusals: Refusals,
 }
 
 /// What [`PoolShared::create`] makes.
@@ -113,6 +116,7 @@ impl PoolShared {
             queue_timeout: pool.queue_timeout,
             waiting: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            refusals: Refusals::default(),
         });
         Ok(Created {
             shared,
@@ -221,6 +225,22 @@ impl PoolShared {
         }
     }
 
+    /// Says now and then, when requests are refused, what the workers are doing.
+    fn note_refusal(&self) {
+        let Some(refused) = self.refusals.add(Instant::now()) else {
+            return;
+        };
+        let glance = self.glance();
+        warn!(
+            pool = self.name,
+            workers = glance.running.len(),
+            waiting = glance.waiting,
+            refused,
+            doing = full::summary(&glance.running),
+            "pool is full"
+        );
+    }
+
     /// New requests are refused from now on.
     pub fn begin_stop(&self) {
         // Relaxed: a flag of its own; a request that slips in is served.
@@ -253,6 +273,14 @@ impl Pool {
         if size > area {
             return Err(DispatchError::HeadTooLarge { size, limit: area });
         }
+        let response = self.respond(request).await;
+        if let Err(DispatchError::QueueFull { .. } | DispatchError::QueueTimeout { .. }) = &response {
+            self.shared.note_refusal();
+        }
+        response
+    }
+
+    async fn respond(&self, request: Request) -> Result<Response, DispatchError> {
         let since = Instant::now();
         let permit = self.permit().await?;
         let lease = self.lease(request, since, permit)?;

@@ -244,3 +244,29 @@ fn a_deep_stack_is_cut() {
     assert_stack(&event, &["#0 sleep()", "#63 deep() "]);
     assert!(event["stack"].as_str().unwrap().ends_with("\n…"), "{event}");
 }
+
+#[test]
+fn when_requests_are_refused_the_log_says_what_the_workers_do() {
+    let settings = [
+        "pool.web.workers=2",
+        "pool.web.queue_timeout=\"200 ms\"",
+        "pool.web.slow_log=\"50 ms\"",
+        "pool.web.request_timeout=\"2 s\"",
+    ];
+    let server = start(CLASSIC, &settings);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| assert_eq!(server.get("/sleep?which=any").status, 504));
+        }
+        // Both workers are taken.
+        server.log.wait_for_count("slow request", 2);
+        for _ in 0..3 {
+            assert_eq!(server.get("/next").status, 503);
+        }
+    });
+    let full = server.log.wait("pool is full", |_| true);
+    let doing = full["doing"].as_str().unwrap();
+    assert!(doing.starts_with("2 × GET /sleep ("), "{full}");
+    assert_eq!((&full["pool"], &full["workers"]), (&json!("web"), &json!(2)));
+    assert_eq!(server.log.count("pool is full"), 1);
+}
