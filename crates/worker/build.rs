@@ -16,6 +16,7 @@ const SOURCES: &[&str] = &[
     "image.c",
     "ask.c",
     "stack.c",
+    "opcache.c",
     "suspects.c",
     "variables.c",
     "filter.c",

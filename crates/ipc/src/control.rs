@@ -285,6 +285,8 @@ pub struct Left {
 pub enum FromWorker {
     /// A request was looked at for what it leaves behind.
     Leaks(Leaks),
+    /// The application wants its code to be read anew (`opcache_reset()`).
+    ReloadWanted,
     /// Wants the spooled body of the exchange that it runs.
     BodyFd {
         /// The slot.

@@ -56,6 +56,10 @@ static void print(void *ctx, int level, const char *message, size_t len)
 	}
 }
 
+static void ignore(void *ctx)
+{
+}
+
 static void ask_nothing(sapi_asked *asked)
 {
 	asked->request = 0;
@@ -67,7 +71,7 @@ static void drop_stack(uint64_t request, const char *text, size_t len)
 }
 
 static const sapi_host nobody = {
-	drop, flush, drop_headers, read_nothing, finish, aborted, drop_leak, print, ask_nothing, drop_stack
+	drop, flush, drop_headers, read_nothing, finish, aborted, drop_leak, print, ignore, ask_nothing, drop_stack
 };
 
 static void lose_host(void)

@@ -217,6 +217,9 @@ hearth_wait hearth_wait_interrupted(void);
  */
 size_t hearth_write_stack(char *text, size_t capacity, const void *frame_register, const void *op_register);
 
+/* opcache.c */
+void hearth_opcache_startup(void);
+
 /* interpose.c */
 void hearth_watch_request(void);
 

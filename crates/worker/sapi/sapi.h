@@ -126,6 +126,8 @@ typedef struct sapi_host {
 	void   (*leak)(void *ctx, const sapi_leak *leak);
 	/* A line for the log; `level` is a syslog priority, LOG_ERR == 3. `ctx` may be NULL (boot). */
 	void   (*log)(void *ctx, int level, const char *message, size_t len);
+	/* The application wants its code read anew (opcache_reset()). */
+	void   (*reload)(void *ctx);
 	/* These two are called in a signal handler: they must not allocate, lock, or look at an exchange. */
 	void   (*asked)(sapi_asked *asked);
 	/* Where PHP stands in a request, a line a frame; empty: in no code of the application. */

@@ -218,6 +218,13 @@ impl php::Exchange for Host {
             .is_some_and(|(side, current)| side.client_gone(&current.exchange))
     }
 
+    fn reload(&mut self) {
+        // A server that does not listen is about to end, and this worker with it.
+        if let Err(error) = control::send(self.control.as_fd(), &FromWorker::ReloadWanted, &[]) {
+            self.say(Level::WARNING, &format!("asking for a reload: {error}"));
+        }
+    }
+
     fn asked() -> Asked {
         // Relaxed: stored by this thread.
         let board = BOARD.load(Ordering::Relaxed);

@@ -127,6 +127,8 @@ pub(crate) trait Exchange {
     fn leak(&mut self, leak: &Leak<'_>);
     /// A line for the log; `level` is a syslog priority. No exchange: not within a request.
     fn log(exchange: Option<&mut Self>, level: i32, message: &[u8]);
+    /// The application wants its code to be read anew.
+    fn reload(&mut self) {}
     /// In a signal handler, so it must not allocate or lock: the request that the server's signal is about.
     fn asked() -> Asked {
         Asked::default()
@@ -270,6 +272,7 @@ struct Host {
     aborted: unsafe extern "C" fn(*mut c_void) -> bool,
     leak: unsafe extern "C" fn(*mut c_void, *const Leak<'_>),
     log: unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize),
+    reload: unsafe extern "C" fn(*mut c_void),
     asked: unsafe extern "C" fn(*mut Asked),
     stack: unsafe extern "C" fn(u64, *const c_char, usize),
 }
@@ -314,6 +317,7 @@ impl<E: Exchange> Callbacks<E> {
         aborted: Self::aborted,
         leak: Self::leak,
         log: Self::log,
+        reload: Self::reload,
         asked: Self::asked,
         stack: Self::stack,
     };
@@ -331,6 +335,13 @@ impl<E: Exchange> Callbacks<E> {
         // SAFETY: C hands over `len` readable bytes for the length of the call.
         let bytes = unsafe { slice(bytes, len) };
         exchange.map_or(0, |exchange| exchange.write(bytes))
+    }
+
+    unsafe extern "C" fn reload(exchange: *mut c_void) {
+        // SAFETY: C passes on the exchange it was given.
+        if let Some(exchange) = unsafe { Self::of(exchange) } {
+            exchange.reload();
+        }
     }
 
     unsafe extern "C" fn asked(asked: *mut Asked) {

@@ -148,6 +148,8 @@ enum Event {
         worker: WorkerId,
         incarnation: Incarnation,
     },
+    /// The application of a worker wants its code to be read anew.
+    ReloadWanted { worker: WorkerId },
 }
 
 impl Event {
@@ -364,6 +366,9 @@ impl Supervisor {
             } => self.note_message(generation, message, fds),
             Event::ZygoteGone { generation } => self.note_zygote_gone(generation),
             Event::WorkerGone { worker, incarnation } => self.note_worker_gone((worker, incarnation)),
+            Event::ReloadWanted { worker } => {
+                info!(worker = worker.0, "opcache_reset() asked for a reload");
+            }
         }
     }
 

@@ -123,7 +123,7 @@ impl Unborn {
             who,
             self.socket,
             Arc::clone(&process),
-            (pool, Arc::clone(env.leaks)),
+            (pool, Arc::clone(env.leaks), env.events.clone()),
         ));
         env.tasks
             .spawn(watch(who, Arc::clone(&process), env.events.clone()));
@@ -250,7 +250,7 @@ async fn answer(
     who: Who,
     socket: Socket,
     process: Arc<Process>,
-    (pool, leaks): (Arc<PoolShared>, Arc<Book>),
+    (pool, leaks, events): (Arc<PoolShared>, Arc<Book>, mpsc::Sender<Event>),
 ) {
     loop {
         match socket.receive::<FromWorker>().await {
@@ -263,6 +263,10 @@ async fn answer(
                 }
             }
             Ok(Some((FromWorker::Leaks(found), _))) => leaks.note(who, &found),
+            // The supervisor is gone only when the server has stopped.
+            Ok(Some((FromWorker::ReloadWanted, _))) => {
+                let _ = events.send(Event::ReloadWanted { worker: who.0 }).await;
+            }
             Ok(None) => return,
             Err(error) => {
                 error!(worker = who.0.0, %error, "worker killed: it sent what is not understood");

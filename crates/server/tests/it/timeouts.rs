@@ -270,3 +270,13 @@ fn when_requests_are_refused_the_log_says_what_the_workers_do() {
     assert_eq!((&full["pool"], &full["workers"]), (&json!("web"), &json!(2)));
     assert_eq!(server.log.count("pool is full"), 1);
 }
+
+#[test]
+fn an_application_that_resets_the_cache_asks_for_a_reload() {
+    in_each_way(&["pool.web.workers=1"], |server, _| {
+        assert_eq!(server.get("/reset").text(), "[true,false]");
+        server
+            .log
+            .wait("opcache_reset() asked for a reload", |event| event["worker"] == 0);
+    });
+}

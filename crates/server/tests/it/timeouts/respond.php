@@ -101,6 +101,7 @@ function respond(): void
         '/begun' => [print('begun'), ob_flush(), flush(), (new Slow())->sleep()],
         '/naps' => print(json_encode(naps())),
         '/grab' => [error_log(json_encode(grab(61, 62))), (new Slow())->sleep()],
+        '/reset' => print(json_encode([opcache_reset(), opcache_get_status(false)['restart_pending']])),
         default => print('hello from ' . $_SERVER['REQUEST_URI']),
     };
 }
