@@ -16,10 +16,12 @@
 //! | `stacks` | where requests stand, for the log |
 //! | `leaks` | what requests leave behind in workers |
 //! | `ending` | how processes end, in words |
+//! | `error` | why there is no pool |
 //! | `status` | what is said of all of them |
 //! | `inspect` | a boot that serves nothing |
 
 mod ending;
+mod error;
 mod inspect;
 mod leaks;
 mod orders;
@@ -50,6 +52,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
 use self::ending::Ending;
+pub(crate) use self::error::StartError;
 pub(crate) use self::inspect::{Inspection, inspect};
 use self::policy::{Action, State};
 pub(crate) use self::process::Family;
@@ -62,37 +65,6 @@ use crate::report;
 
 /// Events that may wait for the supervisor; who sends more of them waits.
 const EVENTS: usize = 1024;
-
-/// Why the pool could not be started.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
-    /// The worker's binary could not be run.
-    #[error("starting {binary}: {error}; is it installed beside hearth, and does it find libphp?")]
-    Spawn {
-        /// Path of the binary.
-        binary: String,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// PHP or the application did not boot.
-    #[error("the application did not boot: {reason}")]
-    Boot {
-        /// PHP's message, or what is known.
-        reason: String,
-    },
-}
-
-impl StartError {
-    /// The zygote has ended and has not said why.
-    fn unexplained(ending: Ending, said: &str) -> Self {
-        let reason = if said.is_empty() {
-            format!("hearth-worker ended without a word ({ending})")
-        } else {
-            format!("hearth-worker ended ({ending}) after printing:\n{said}")
-        };
-        Self::Boot { reason }
-    }
-}
 
 /// The pool is up.
 #[derive(Clone, Debug)]
