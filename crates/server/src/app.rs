@@ -27,6 +27,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,7 @@ async fn serve(config: Arc<Config>, sources: Sources) -> anyhow::Result<()> {
     let connections = world.reactors.accept(listener, &sites, config.limits.connections);
     let ready_line = config.ready_line(address, &php);
     print_line(&ready_line);
-    info!(%address, workers = config.pool.workers, php, "server ready");
+    info!(%address, workers = config.workers(), php, "server ready");
     release.set_phase(Phase::Serving);
     answers.state = ServerState::Serving;
     let mut server = Server {
@@ -103,11 +104,12 @@ async fn start(
     config: &Arc<Config>,
     (signals, answers): (&mut Signals, &mut Answers),
 ) -> anyhow::Result<Option<(Arc<Release>, String)>> {
-    let (release, mut booting) = world.boot(Arc::clone(config), 1).await?;
+    let (release, booting) = world.boot(Arc::clone(config), |_| 1).await?;
+    let mut booting = pin!(booting.outcome());
     let failed = loop {
         // Cancel-safe: each of the three is.
         tokio::select! {
-            started = &mut booting => match started.context("its processes have ended")? {
+            started = &mut booting => match started {
                 Ok(started) => return Ok(Some((release, started.php_version))),
                 Err(error) => break Some(error),
             },
@@ -128,7 +130,7 @@ async fn start(
         }
     };
     release.cut().await;
-    failed.map_or(Ok(None), |error| Err(error.into()))
+    failed.map_or(Ok(None), Err)
 }
 
 /// A release, and where its settings came from.
@@ -141,7 +143,7 @@ struct Served {
 /// Everything that runs.
 struct Server {
     world: Arc<World>,
-    sites: Arc<Sites<Vec<Pool>>>,
+    sites: Arc<Sites<Vec<Vec<Pool>>>>,
     connections: Connections,
     answers: Answers,
     serving: Served,

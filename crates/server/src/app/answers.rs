@@ -92,10 +92,10 @@ impl Answers {
             }
             Ask::Leaks(reply) => {
                 self.tasks.spawn(async move {
-                    let mut pools = Vec::new();
-                    if let Some(release) = serving(&world) {
-                        pools.extend(release.leaks().await);
-                    }
+                    let pools = match serving(&world) {
+                        Some(release) => release.leaks().await,
+                        None => Vec::new(),
+                    };
                     // As above.
                     let _ = reply.send(Leaks { pools });
                 });
@@ -124,26 +124,29 @@ fn serving(world: &World) -> Option<Arc<Release>> {
     of(Phase::Serving).or_else(|| of(Phase::Booting)).cloned()
 }
 
-/// The pools of the release that serves, with the generations and workers of all others.
+/// The pools of the release that serves, with the generations and workers that others have of them.
 async fn report_pools(world: &World) -> Vec<report::Pool> {
     let Some(serving) = serving(world) else {
         return Vec::new();
     };
-    let Some(mut pool) = serving.report().await else {
-        return Vec::new();
-    };
+    let mut pools = serving.report().await;
     for release in world.releases() {
         if Arc::ptr_eq(&release, &serving) {
             continue;
         }
-        let Some(other) = release.report().await else {
-            continue;
-        };
-        add(&mut pool, other, release.phase());
+        for other in release.report().await {
+            match pools.iter_mut().find(|pool| pool.name == other.name) {
+                Some(pool) => add(pool, other, release.phase()),
+                None => pools.push(other),
+            }
+        }
     }
-    pool.generations.sort_by_key(|generation| generation.number);
-    pool.totals += *world.past.lock().unwrap_or_else(PoisonError::into_inner);
-    vec![pool]
+    let past = world.past.lock().unwrap_or_else(PoisonError::into_inner);
+    for pool in &mut pools {
+        pool.generations.sort_by_key(|generation| generation.number);
+        pool.totals += past.get(&pool.name).copied().unwrap_or_default();
+    }
+    pools
 }
 
 /// Adds what `other`, the same pool of a release in `phase`, has.

@@ -15,7 +15,7 @@ const A_WORKER: u64 = 16;
 /// descriptor, a spooled body another: the limit of the process is raised as far as the system allows.
 pub(super) fn keep(config: &mut Config) {
     let limit = raise_limit();
-    let room = connections_within(limit, config.pool.workers);
+    let room = connections_within(limit, config.workers());
     if config.limits.connections > room {
         warn!(
             wanted = config.limits.connections,
@@ -40,8 +40,8 @@ fn raise_limit() -> u64 {
 }
 
 /// How many connections `limit` descriptors leave room for.
-fn connections_within(limit: u64, workers: u16) -> usize {
-    let own = OWN + A_WORKER * u64::from(workers);
+fn connections_within(limit: u64, workers: usize) -> usize {
+    let own = OWN + A_WORKER * workers as u64;
     usize::try_from(limit.saturating_sub(own))
         .unwrap_or(usize::MAX)
         .max(1)

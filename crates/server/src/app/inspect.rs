@@ -2,20 +2,20 @@
 
 use anyhow::Context;
 
-use crate::config::Config;
+use crate::config::{Config, Pool};
 use crate::dispatch::PoolShared;
 use crate::edge;
 use crate::supervise::{Inspection, inspect};
 
-/// What the application of `config` boots to. Nothing listens, and no worker is forked.
-pub(crate) fn run(config: &Config) -> anyhow::Result<Inspection> {
+/// What the application of `pool` boots to. Nothing listens, and no worker is forked.
+pub(crate) fn run(config: &Config, pool: &Pool) -> anyhow::Result<Inspection> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("building the runtime")?
         .block_on(async {
-            let pool = PoolShared::create(&config.pool, config).context("creating the shared memory")?;
-            let warmup = edge::warmup_requests(config, config.listen);
-            Ok(inspect(config, (&pool.shared, pool.eventfds), warmup).await?)
+            let created = PoolShared::create(pool, config).context("creating the shared memory")?;
+            let warmup = edge::warmup_requests(pool, config.listen);
+            Ok(inspect(pool, (&created.shared, created.eventfds), warmup).await?)
         })
 }

@@ -74,7 +74,7 @@ impl Reactors {
     pub(super) fn accept(
         &self,
         listener: TcpListener,
-        sites: &Arc<Sites<Vec<Pool>>>,
+        sites: &Arc<Sites<Vec<Vec<Pool>>>>,
         limit: usize,
     ) -> Connections {
         let mut ends = JoinSet::new();

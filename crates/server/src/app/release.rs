@@ -7,15 +7,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::reload::World;
-use crate::config::Config;
+use super::reload::{Past, World};
+use crate::config::{self, Config};
 use crate::dispatch::{Pool, PoolShared};
 use crate::edge::{self, Site};
-use crate::report::{self, Totals};
+use crate::report;
 use crate::supervise::{StartError, Started, Supervisor};
 
 /// Orders that may wait for a supervisor.
@@ -45,12 +45,8 @@ enum Order {
 pub(super) struct Release {
     pub(super) config: Arc<Config>,
     phase: Mutex<Phase>,
-    pool: Arc<PoolShared>,
-    orders: mpsc::Sender<Order>,
-    /// Closes when the supervisor has ended.
-    over: CancellationToken,
-    /// The reactors serve it until this is dropped.
-    _desks: DropGuard,
+    /// Its pools, in the order of the configuration.
+    members: Vec<Member>,
 }
 
 /// What a release is at.
@@ -64,60 +60,71 @@ pub(super) enum Phase {
     Kept,
 }
 
-/// The answer to [`Release::boot`], later.
-pub(super) type Booting = oneshot::Receiver<Result<Started, StartError>>;
+/// One pool of a release.
+#[derive(Debug)]
+struct Member {
+    pool: Arc<PoolShared>,
+    orders: mpsc::Sender<Order>,
+    /// Cancelled when the supervisor has ended.
+    over: CancellationToken,
+    /// The reactors serve it until this is dropped.
+    _desks: DropGuard,
+}
+
+/// The answers of the pools of a release that boots.
+#[derive(Debug)]
+pub(super) struct Booting(Vec<(String, oneshot::Receiver<Result<Started, StartError>>)>);
+
+impl Booting {
+    /// What became of it: of the first pool, once all have started.
+    pub(super) async fn outcome(self) -> anyhow::Result<Started> {
+        let is_alone = self.0.len() == 1;
+        let mut first = None;
+        for (name, receiver) in self.0 {
+            let started = receiver
+                .await
+                .context("its processes have ended")
+                .and_then(|started| Ok(started?));
+            let started = if is_alone {
+                started
+            } else {
+                started.with_context(|| format!("pool {name}"))
+            };
+            first.get_or_insert(started?);
+        }
+        first.context("there is no pool")
+    }
+}
 
 impl Release {
-    /// Starts to boot what `config` says. It counts as started with `enough` workers.
+    /// Starts to boot what `config` says. A pool counts as started with `enough` workers.
     pub(super) async fn boot(
         config: Arc<Config>,
         world: &World,
-        enough: usize,
+        enough: impl Fn(&config::Pool) -> usize,
     ) -> anyhow::Result<(Self, Booting)> {
-        let created = PoolShared::create(&config.pool, &config).context("creating the shared memory")?;
-        let desks = world.reactors.adopt(created.sides).await?;
-        let supervisor = Supervisor::new(
-            &config,
-            Arc::clone(&created.shared),
-            (created.eventfds, created.orders),
-            (edge::warmup_requests(&config, world.address), world.kin.clone()),
-        )
-        .context("setting up the supervisor")?;
-        let (orders, inbox) = mpsc::channel(ORDERS);
-        let (started, booting) = oneshot::channel();
-        let over = CancellationToken::new();
-        let task = Task {
-            supervisor,
-            inbox,
-            enough,
-            starting: Some(started),
-            resting: None,
-            past: Arc::clone(&world.past),
-        };
-        let end = over.clone().drop_guard();
-        tokio::spawn(async move {
-            task.run().await;
-            drop(end);
-        });
+        let (mut members, mut booting) = (Vec::new(), Vec::new());
+        for pool in &config.pools {
+            let (member, started) = Member::boot((&config, pool), world, enough(pool)).await?;
+            members.push(member);
+            booting.push((pool.name.clone(), started));
+        }
         let release = Self {
             config,
             phase: Mutex::new(Phase::Booting),
-            pool: created.shared,
-            orders,
-            over,
-            _desks: desks.drop_guard(),
+            members,
         };
-        Ok((release, booting))
+        Ok((release, Booting(booting)))
     }
 
     /// What connections are to be given.
-    pub(super) fn site(&self) -> Site<Vec<Pool>> {
+    pub(super) fn site(&self) -> Site<Vec<Vec<Pool>>> {
         Site::new(Arc::clone(&self.config), self.doors())
     }
 
-    /// One for each reactor.
-    pub(super) fn doors(&self) -> Vec<Pool> {
-        self.pool.doors()
+    /// For each pool, one for each reactor.
+    pub(super) fn doors(&self) -> Vec<Vec<Pool>> {
+        self.members.iter().map(|member| member.pool.doors()).collect()
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -130,49 +137,112 @@ impl Release {
 
     /// New requests are refused from now on.
     pub(super) fn refuse(&self) {
-        self.pool.begin_stop();
+        for member in &self.members {
+            member.pool.begin_stop();
+        }
     }
 
-    /// What its processes are at; `None` if they are gone.
-    pub(super) async fn report(&self) -> Option<report::Pool> {
-        self.ask(Order::Report).await
+    /// What its processes are at, without the pools whose processes are gone.
+    pub(super) async fn report(&self) -> Vec<report::Pool> {
+        let mut pools = Vec::new();
+        for member in &self.members {
+            pools.extend(member.ask(Order::Report).await);
+        }
+        pools
     }
 
-    /// What requests left behind; `None` if its processes are gone.
-    pub(super) async fn leaks(&self) -> Option<report::PoolLeaks> {
-        self.ask(Order::Leaks).await
+    /// What requests left behind, likewise.
+    pub(super) async fn leaks(&self) -> Vec<report::PoolLeaks> {
+        let mut pools = Vec::new();
+        for member in &self.members {
+            pools.extend(member.ask(Order::Leaks).await);
+        }
+        pools
     }
 
     /// Has workers again after [`Release::rest`].
-    pub(super) async fn wake(&self) -> anyhow::Result<Started> {
-        let woken = self.ask(Order::Wake).await;
-        Ok(woken.ok_or_else(|| anyhow!("its processes have ended"))??)
-    }
-
-    /// No request is given to it any more: waits for those it has, then ends its workers; at `until` it kills them. The zygote stays.
-    pub(super) async fn rest(&self, until: Instant) {
-        while self.pool.under_way() > 0 && Instant::now() < until {
-            tokio::time::sleep(LOOK).await;
+    pub(super) async fn wake(&self) -> Booting {
+        let mut booting = Vec::new();
+        for (member, pool) in self.members.iter().zip(&self.config.pools) {
+            let (reply, started) = oneshot::channel();
+            // Whoever takes no orders drops the reply.
+            let _ = member.orders.send(Order::Wake(reply)).await;
+            booting.push((pool.name.clone(), started));
         }
-        self.ask(|reply| Order::Rest(until, reply)).await;
+        Booting(booting)
     }
 
-    /// New requests are refused. Its workers end when they have finished, and are killed at `until`; then the zygote ends.
+    /// No request is given to it any more: waits for those it has, then ends its workers; at `until` it kills them. The zygotes stay.
+    pub(super) async fn rest(&self, until: Instant) {
+        for member in &self.members {
+            while member.pool.under_way() > 0 && Instant::now() < until {
+                tokio::time::sleep(LOOK).await;
+            }
+            member.ask(|reply| Order::Rest(until, reply)).await;
+        }
+    }
+
+    /// New requests are refused. Its workers end when they have finished, and are killed at `until`; then the zygotes end.
     /// Cancel-safe.
     pub(super) async fn end(&self, until: Instant) {
         self.refuse();
-        self.leave(Order::End(until)).await;
+        self.leave(|| Order::End(until)).await;
     }
 
     /// Ends everything at once.
     pub(super) async fn cut(&self) {
-        self.leave(Order::Cut).await;
+        self.leave(|| Order::Cut).await;
     }
 
-    async fn leave(&self, order: Order) {
-        // Whoever takes no orders is over.
-        let _ = self.orders.send(order).await;
-        self.over.cancelled().await;
+    async fn leave(&self, order: impl Fn() -> Order) {
+        for member in &self.members {
+            // Whoever takes no orders is over.
+            let _ = member.orders.send(order()).await;
+        }
+        for member in &self.members {
+            member.over.cancelled().await;
+        }
+    }
+}
+
+impl Member {
+    async fn boot(
+        (config, settings): (&Config, &config::Pool),
+        world: &World,
+        enough: usize,
+    ) -> anyhow::Result<(Self, oneshot::Receiver<Result<Started, StartError>>)> {
+        let created = PoolShared::create(settings, config).context("creating the shared memory")?;
+        let desks = world.reactors.adopt(created.sides).await?;
+        let supervisor = Supervisor::new(
+            settings,
+            Arc::clone(&created.shared),
+            (created.eventfds, created.orders),
+            (edge::warmup_requests(settings, world.address), world.kin.clone()),
+        )
+        .context("setting up the supervisor")?;
+        let (orders, inbox) = mpsc::channel(ORDERS);
+        let (reply, started) = oneshot::channel();
+        let over = CancellationToken::new();
+        let task = Task {
+            supervisor,
+            inbox,
+            enough,
+            starting: Some(reply),
+            resting: None,
+            past: Arc::clone(&world.past),
+        };
+        let end = over.clone().drop_guard();
+        tokio::spawn(async move {
+            task.run().await;
+            drop(end);
+        });
+        let member = Self {
+            pool: created.shared,
+            orders,
+            over,
+            _desks: desks.drop_guard(),
+        };
+        Ok((member, started))
     }
 
     async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
@@ -190,7 +260,7 @@ struct Task {
     enough: usize,
     starting: Option<oneshot::Sender<Result<Started, StartError>>>,
     resting: Option<(Instant, oneshot::Sender<()>)>,
-    past: Arc<Mutex<Totals>>,
+    past: Arc<Mutex<Past>>,
 }
 
 impl Task {
@@ -272,8 +342,9 @@ impl Task {
 
     /// What it has served counts on.
     fn note_totals(&self) {
+        let report = self.supervisor.report();
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        *past += self.supervisor.report().totals;
+        *past.entry(report.name).or_default() += report.totals;
     }
 }
 

@@ -7,6 +7,7 @@
 //! ```
 //! Called by `app`, which has one of these at a time. Runs in: server, on the main thread.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,10 +22,10 @@ use super::descriptors;
 use super::reactors::Reactors;
 use super::release::{Booting, Phase, Release};
 use crate::admin::Outcome;
-use crate::config::{Config, Sources};
-use crate::edge;
+use crate::config::{Config, Pool, Sources};
 use crate::report::{Reloaded, Totals};
 use crate::supervise::{Kin, Started};
+use crate::{dispatch, edge};
 
 /// What all releases of a server share.
 #[derive(Debug)]
@@ -33,10 +34,12 @@ pub(super) struct World {
     pub(super) address: SocketAddr,
     pub(super) reactors: Reactors,
     pub(super) kin: Kin,
-    /// What releases that are over have served.
-    pub(super) past: Arc<Mutex<Totals>>,
+    pub(super) past: Arc<Mutex<Past>>,
     releases: Mutex<Vec<Weak<Release>>>,
 }
+
+/// What the pools of releases that are over have served, by name.
+pub(super) type Past = BTreeMap<String, Totals>;
 
 /// What is to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,11 +81,11 @@ impl World {
         }
     }
 
-    /// Starts to boot a release. It counts as started with `enough` workers.
+    /// Starts to boot a release. A pool of it counts as started with `enough` workers.
     pub(super) async fn boot(
         &self,
         config: Arc<Config>,
-        enough: usize,
+        enough: impl Fn(&Pool) -> usize,
     ) -> anyhow::Result<(Arc<Release>, Booting)> {
         let (release, booting) = Release::boot(config, self, enough).await?;
         let release = Arc::new(release);
@@ -114,8 +117,7 @@ impl World {
         let warnings = keep_what_is_fixed(&mut config, &serving);
         descriptors::keep(&mut config);
         let config = Arc::new(config);
-        let pool = &config.pool;
-        let enough = usize::from(pool.workers.saturating_sub(pool.max_unavailable)).max(1);
+        let enough = |pool: &Pool| usize::from(pool.workers.saturating_sub(pool.max_unavailable)).max(1);
         let (release, booting) = self.boot(Arc::clone(&config), enough).await?;
         match self.try_out(&release, booting).await {
             Ok(started) => Ok(Next {
@@ -132,18 +134,20 @@ impl World {
     }
 
     async fn try_out(&self, release: &Release, booting: Booting) -> anyhow::Result<Started> {
-        let started = booting.await.context("its processes have ended")??;
-        self.check_health(release).await?;
+        let started = booting.outcome().await?;
+        for (pool, doors) in release.config.pools.iter().zip(release.doors()) {
+            self.check_health(pool, doors).await?;
+        }
         Ok(started)
     }
 
-    /// Has a worker of `release` answer what `health_path` says.
-    async fn check_health(&self, release: &Release) -> anyhow::Result<()> {
-        let health = &release.config.pool.health;
-        let Some(request) = edge::health_request(&release.config, self.address) else {
+    /// Has a worker of `pool` answer what `health_path` says.
+    async fn check_health(&self, pool: &Pool, doors: Vec<dispatch::Pool>) -> anyhow::Result<()> {
+        let health = &pool.health;
+        let Some(request) = edge::health_request(pool, self.address) else {
             return Ok(());
         };
-        let (Some(door), Some(runtime)) = (release.doors().into_iter().next(), self.reactors.first()) else {
+        let (Some(door), Some(runtime)) = (doors.into_iter().next(), self.reactors.first()) else {
             return Ok(());
         };
         let answer = runtime.spawn(async move {
@@ -166,11 +170,17 @@ impl World {
                 .status
                 .map_or_else(|| "a status below 500".to_owned(), |status| status.to_string());
             bail!(
-                "health check failed: GET {path} was answered with {status}, expected {expected} (pool.web.health_path, \
-                 pool.web.health_status)"
+                "health check failed: GET {path} was answered with {status}, expected {expected} (pool.{name}.health_path, \
+                 pool.{name}.health_status)",
+                name = pool.name
             );
         }
-        info!(path, status = status.as_u16(), "health check passed");
+        info!(
+            pool = pool.name,
+            path,
+            status = status.as_u16(),
+            "health check passed"
+        );
         Ok(())
     }
 
@@ -180,7 +190,7 @@ impl World {
         release: Arc<Release>,
         sources: Sources,
     ) -> anyhow::Result<Next> {
-        match release.wake().await {
+        match release.wake().await.outcome().await {
             Ok(started) => Ok(Next {
                 release,
                 started,

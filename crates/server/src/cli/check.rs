@@ -11,24 +11,32 @@ use anyhow::{Context, bail};
 
 use super::{Failure, image, serve};
 use crate::app;
-use crate::config::{Config, Sources, format_duration};
+use crate::config::{Config, Pool, Requests, Sources, format_duration};
 
 /// Prints the settings and PHP's version; with `look`, also what the application boots to.
 pub(super) fn check(sources: &Sources, look: bool) -> Result<(), Failure> {
     let loaded = Config::load(sources)?;
     let mut text = serve::banner(&loaded.config, &loaded.reasons);
     describe(&loaded.config, &mut text);
-    let version = worker_version(&loaded.config.pool.worker_binary);
-    if let Ok(version) = &version {
-        line(&mut text, "worker", version);
-    }
-    print(&text)?;
-    version?;
-    if look {
-        let inspection = app::inspect::run(&loaded.config)?;
-        text.clear();
-        image::describe(&loaded.config, &inspection, &mut text);
-        print(&text)?;
+    let pools = &loaded.config.pools;
+    for pool in pools {
+        if pools.len() > 1 {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "pool {}", pool.name);
+        }
+        describe_pool(pool, &mut text);
+        let version = worker_version(&pool.worker_binary);
+        if let Ok(version) = &version {
+            line(&mut text, "worker", version);
+        }
+        print(&std::mem::take(&mut text))?;
+        version?;
+        if look {
+            let inspection = app::inspect::run(&loaded.config, pool)
+                .with_context(|| format!("looking at pool {}", pool.name))?;
+            image::describe(pool, &inspection, &mut text);
+            print(&std::mem::take(&mut text))?;
+        }
     }
     Ok(())
 }
@@ -40,10 +48,21 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn describe(config: &Config, text: &mut String) {
-    let pool = &config.pool;
-    let path = |path: &Path| path.display().to_string();
     line(text, "listen", &config.listen.to_string());
-    line(text, "document root", &path(&config.root));
+    line(text, "reactors", &config.reactors.to_string());
+    line(text, "body", &format!("at most {}", config.limits.body_bytes));
+}
+
+fn describe_pool(pool: &Pool, text: &mut String) {
+    let path = |path: &Path| path.display().to_string();
+    let Requests { hosts, paths } = &pool.requests;
+    if !hosts.is_empty() {
+        line(text, "hosts", &hosts.join(" "));
+    }
+    if !paths.is_empty() {
+        line(text, "paths", &paths.join(" "));
+    }
+    line(text, "document root", &path(&pool.root));
     line(text, "mode", &pool.mode.to_string());
     line(
         text,
@@ -51,7 +70,6 @@ fn describe(config: &Config, text: &mut String) {
         &pool.script.as_deref().map_or("that of the URL".to_owned(), path),
     );
     line(text, "workers", &pool.workers.to_string());
-    line(text, "reactors", &config.reactors.to_string());
     line(text, "request timeout", &format_duration(pool.request_timeout));
     line(
         text,
@@ -62,7 +80,6 @@ fn describe(config: &Config, text: &mut String) {
             format_duration(pool.queue_timeout)
         ),
     );
-    line(text, "body", &format!("at most {}", config.limits.body_bytes));
     line(
         text,
         "php.ini",

@@ -7,18 +7,18 @@ use ipc::control::{Leak, Method, Report};
 use super::check::line;
 use super::leaks::noun;
 use super::table::{count, plain};
-use crate::config::{Config, Isolation, Mode};
+use crate::config::{Isolation, Mode, Pool};
 use crate::supervise::Inspection;
 
 /// Appends the description of what was booted.
-pub(super) fn describe(config: &Config, inspection: &Inspection, text: &mut String) {
+pub(super) fn describe(pool: &Pool, inspection: &Inspection, text: &mut String) {
     line(
         text,
         "boot",
         &format!("PHP {}, {} ms", inspection.php_version, inspection.boot_ms),
     );
     let report = &inspection.report;
-    line(text, "isolation", &isolation(config, inspection));
+    line(text, "isolation", &isolation(pool, inspection));
     if let Some(image) = report.image {
         let bytes = image.pages * u64::from(image.page_bytes);
         let pages = format!(
@@ -35,14 +35,14 @@ pub(super) fn describe(config: &Config, inspection: &Inspection, text: &mut Stri
             &format!("each request costs more than it need: {problem}"),
         );
     }
-    if config.pool.mode == Mode::Resident {
+    if pool.mode == Mode::Resident {
         contents(report, text);
     }
     let files = report.files.iter().map(|(fd, target)| format!("{fd} → {target}"));
     list(text, "open files", files);
     list(text, "generators", report.generators.iter().cloned());
     if let Some(left) = &report.left_by_warmup {
-        let named = left.named.iter().map(|leak| described(leak, &config.dir));
+        let named = left.named.iter().map(|leak| described(leak, &pool.dir));
         let code = (left.code > 0).then(|| format!("and {} of code and services", left.code));
         list(text, "left by warm-up", named.chain(code));
     }
@@ -62,8 +62,8 @@ pub(super) fn describe(config: &Config, inspection: &Inspection, text: &mut Stri
     list(text, "log", said.cloned());
 }
 
-fn isolation(config: &Config, inspection: &Inspection) -> String {
-    match (config.pool.mode, config.pool.isolation, &inspection.undoing) {
+fn isolation(pool: &Pool, inspection: &Inspection) -> String {
+    match (pool.mode, pool.isolation, &inspection.undoing) {
         (Mode::Classic, ..) => "each script runs from its top, there is no image".to_owned(),
         (_, Isolation::None, _) | (_, _, None) => "none: requests keep what others leave".to_owned(),
         (_, Isolation::Request, Some(undoing)) => {

@@ -12,13 +12,22 @@ use super::resolve::{existing, folder};
 
 /// What runs for a request.
 pub(super) struct Entry {
+    /// Folder of the application.
+    pub(super) dir: PathBuf,
     pub(super) root: PathBuf,
     pub(super) mode: Mode,
     pub(super) script: Option<PathBuf>,
 }
 
-/// Root, mode and script: as set, else as detected; with the reasons, as sentences.
-pub(super) fn entry(reader: &mut Reader, dir: &Path) -> (Entry, Vec<String>) {
+/// Root, mode and script of the pool at hand: as set, else as detected; with the reasons, as sentences.
+pub(super) fn entry(reader: &mut Reader, project: &Path) -> (Entry, Vec<String>) {
+    // The project is that of the first pool, which so has keys of its own for them.
+    let (other_dir, root_key) = if reader.is_at_first() {
+        (None, "root")
+    } else {
+        (folder(reader, "pool.web.dir", project), "pool.web.root")
+    };
+    let dir = &*other_dir.unwrap_or_else(|| project.to_owned());
     let modes = [("classic", Mode::Classic), ("resident", Mode::Resident)];
     let mode = reader.word("pool.web.mode", &modes);
     let script = existing(
@@ -28,17 +37,13 @@ pub(super) fn entry(reader: &mut Reader, dir: &Path) -> (Entry, Vec<String>) {
         "the worker script or front controller",
         Path::is_file,
     );
-    let root = folder(reader, "root", dir);
+    let root = folder(reader, root_key, dir);
     let mut found = detect(dir);
     if let Some(root) = &root {
         found.front = Some(root.join("index.php")).filter(|path| path.is_file());
         found.root.clone_from(root);
     }
-    let mut reasons: Vec<String> = reader
-        .path()
-        .map(|path| format!("read {path}"))
-        .into_iter()
-        .collect();
+    let mut reasons = Vec::new();
     let (mode, script) = match script {
         Some(script) => with_script(mode.map(|(mode, _)| mode), script, dir, (&found, &mut reasons)),
         None => without_script(reader, mode, dir, (&found, &mut reasons)),
@@ -48,6 +53,7 @@ pub(super) fn entry(reader: &mut Reader, dir: &Path) -> (Entry, Vec<String>) {
     }
     (
         Entry {
+            dir: dir.to_owned(),
             root: found.root,
             mode,
             script,

@@ -3,6 +3,7 @@
 //! Knows where each value was written, so that every error can say so. Does not know which keys exist or what they
 //! mean: that is `reader`. Called by `resolve`. Runs in: server.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -14,7 +15,9 @@ use super::Sources;
 
 /// The table of PHP's own settings, whose names have dots too.
 pub(super) const INI: &str = "pool.web.ini";
-/// Tables of the file. Any other table is reported as a whole, not key by key.
+/// The pool that every server has.
+pub(super) const FIRST_POOL: &str = "web";
+/// Tables of the file; what is said of `web` holds for every pool. Any other table is reported as a whole, not key by key.
 pub(super) const SECTIONS: [&str; 5] = ["limits", "log", "pool", "pool.web", "reload"];
 
 /// Where a value was written.
@@ -221,7 +224,7 @@ impl File {
                 format!("{section}.{name}", name = name.get_ref())
             };
             match value.into_inner() {
-                DeValue::Table(inner) if SECTIONS.contains(&key.as_str()) || key.starts_with(INI) => {
+                DeValue::Table(inner) if is_section(&key) => {
                     self.flatten(&key, inner, origin);
                 }
                 value => {
@@ -237,6 +240,20 @@ impl File {
             }
         }
     }
+}
+
+fn is_section(key: &str) -> bool {
+    let key = as_first_pool(key);
+    SECTIONS.contains(&&*key) || key.starts_with(INI)
+}
+
+/// The key of `web` that says the same of it as `key` of its pool.
+pub(super) fn as_first_pool(key: &str) -> Cow<'_, str> {
+    let Some(rest) = key.strip_prefix("pool.") else {
+        return Cow::Borrowed(key);
+    };
+    let (_, below) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+    Cow::Owned(format!("pool.{FIRST_POOL}{below}"))
 }
 
 fn plain(value: DeValue<'_>) -> Value {

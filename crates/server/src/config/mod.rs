@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
-pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Warmup};
+pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Requests, Warmup};
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
@@ -47,13 +47,10 @@ pub struct Loaded {
 /// Everything `hearth serve` was told, or chose.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The project folder, absolute. It is UTF-8, as are `root` and the paths of `pool` that are relative to it.
+    /// The project folder, absolute. It is UTF-8, as are the paths of `pools` that are relative to it.
     pub dir: PathBuf,
     /// The project folder as it was named, absolute; links in it are not followed. A deploy may have it lead to another folder.
     pub name: PathBuf,
-    /// Document root, absolute: static files and classic scripts are found below it. Links below `dir` are kept as
-    /// they are, so that `pool.script` has `root` as its literal beginning when it lies below it.
-    pub root: PathBuf,
     /// Where to listen. Default `127.0.0.1:8080`. Port 0 takes a free port, named in the ready line.
     pub listen: SocketAddr,
     /// Threads that serve connections. Default: one a core.
@@ -62,8 +59,8 @@ pub struct Config {
     pub limits: Limits,
     /// Log and access log.
     pub log: Log,
-    /// The pools; for now exactly one, named `web`.
-    pub pool: Pool,
+    /// The pools: `web`, then the others by name.
+    pub pools: Vec<Pool>,
     /// How long running requests may finish after SIGTERM. Default 30 s.
     pub stop_timeout: std::time::Duration,
     /// Reload.
@@ -86,17 +83,23 @@ impl Config {
         resolve::admin_socket_of(sources)
     }
 
+    /// Workers of all pools.
+    pub fn workers(&self) -> usize {
+        self.pools.iter().map(|pool| usize::from(pool.workers)).sum()
+    }
+
     /// The line that says that requests are answered from now on. `address` is the one bound, with its real port;
     /// `php` is PHP's version, as `8.2.31`. Tests and scripts wait for this line: its form is stable.
     pub fn ready_line(&self, address: SocketAddr, php: &str) -> String {
-        let workers = match self.pool.workers {
+        let workers = match self.workers() {
             1 => "1 worker".to_owned(),
             many => format!("{many} workers"),
         };
-        format!(
-            "hearth: ready on http://{address} ({workers}, {mode}, PHP {php})",
-            mode = self.pool.mode
-        )
+        let mode = match &*self.pools {
+            [web] => web.mode.to_string(),
+            pools => format!("{} pools", pools.len()),
+        };
+        format!("hearth: ready on http://{address} ({workers}, {mode}, PHP {php})")
     }
 }
 

@@ -77,6 +77,13 @@ impl fmt::Display for Warmup {
 pub struct Pool {
     /// Its name, as in `[pool.web]`.
     pub name: String,
+    /// Which requests it gets.
+    pub requests: Requests,
+    /// Folder of its application, absolute. Default: the project folder.
+    pub dir: PathBuf,
+    /// Document root, absolute: static files and classic scripts are found below it. Links below `dir` are kept as
+    /// they are, so that `script` has `root` as its literal beginning when it lies below it.
+    pub root: PathBuf,
     /// How PHP runs.
     pub mode: Mode,
     /// Resident: the worker script. Classic: the front controller for URLs that name no file, if any. Absolute.
@@ -119,6 +126,16 @@ pub struct Pool {
     pub boot_timeout: Duration,
     /// The worker's binary. Default: `hearth-worker` beside `hearth`.
     pub worker_binary: PathBuf,
+}
+
+/// Which requests a pool gets: those for one of its hosts and one of its paths. Of several pools that want one, it goes to that with
+/// the longest host name, then to that with the longest path; what none wants goes to `web`, which names none.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    /// `example.com`, or `*.example.com` for all below it, in small letters. Empty: any.
+    pub hosts: Vec<String>,
+    /// `/status`, or `/api/*` for `/api` and all below it. Empty: any.
+    pub paths: Vec<String>,
 }
 
 /// A request that shows whether a release works.

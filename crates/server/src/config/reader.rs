@@ -3,19 +3,22 @@
 //! The keys that were asked for are the keys that exist: whatever is left over at the end is unknown, and the nearest
 //! existing key is named. So there is no second list of keys to keep. Called by `resolve`. Runs in: server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::file::{Errors, File, Origin, Problem, SECTIONS, Setting, Value};
+use super::file::{Errors, FIRST_POOL, File, Origin, Problem, SECTIONS, Setting, Value, as_first_pool};
 use super::limits::ByteSize;
 use super::value::{format_duration, parse_duration};
 
 /// Hands out settings and collects problems.
+///
+/// Every pool has the same keys: the code names those of `web`, and they stand for those of the pool at hand, see [`Reader::at`].
 pub(super) struct Reader {
     file: File,
     known: BTreeSet<&'static str>,
+    pool: String,
 }
 
 impl Reader {
@@ -24,6 +27,42 @@ impl Reader {
         Self {
             file,
             known: BTreeSet::new(),
+            pool: FIRST_POOL.to_owned(),
+        }
+    }
+
+    /// Names of the pools that have a setting, but for `web`, and where the first one is.
+    pub(super) fn pools(&self) -> BTreeMap<String, Origin> {
+        let mut pools = BTreeMap::new();
+        for (key, setting) in &self.file.settings {
+            let name = key.strip_prefix("pool.").and_then(|rest| rest.split_once('.'));
+            if let Some((name, _)) = name.filter(|(name, _)| *name != FIRST_POOL) {
+                let first = pools
+                    .entry(name.to_owned())
+                    .or_insert_with(|| setting.origin.clone());
+                if setting.origin < *first {
+                    first.clone_from(&setting.origin);
+                }
+            }
+        }
+        pools
+    }
+
+    /// From now on keys below `pool.web` are those of the pool `name`.
+    pub(super) fn at(&mut self, name: &str) {
+        name.clone_into(&mut self.pool);
+    }
+
+    /// Whether the pool at hand is `web`.
+    pub(super) fn is_at_first(&self) -> bool {
+        self.pool == FIRST_POOL
+    }
+
+    /// The key as it is written for the pool at hand.
+    pub(super) fn key(&self, key: &str) -> String {
+        match key.strip_prefix("pool.web.") {
+            Some(rest) => format!("pool.{}.{rest}", self.pool),
+            None => key.to_owned(),
         }
     }
 
@@ -46,7 +85,8 @@ impl Reader {
 
     /// Every setting below `table`, whatever its name: the rest of its key, and its value as text.
     pub(super) fn table(&mut self, table: &'static str) -> Vec<(String, String)> {
-        let below = |key: &str| Some(key.strip_prefix(table)?.strip_prefix('.')?.to_owned());
+        let table = self.key(table);
+        let below = |key: &str| Some(key.strip_prefix(&table)?.strip_prefix('.')?.to_owned());
         let keys: Vec<(String, String)> = self
             .file
             .settings
@@ -221,6 +261,7 @@ impl Reader {
 
     /// Notes that the value of `key`, written at `origin`, cannot be used.
     pub(super) fn wrong(&mut self, origin: Origin, key: &str, value: &Value, why: &str) {
+        let key = self.key(key);
         self.problem(origin, format!("`{key}` is {value}: {why}"));
     }
 
@@ -246,7 +287,8 @@ impl Reader {
 
     fn take(&mut self, key: &'static str) -> Option<Setting> {
         self.known.insert(key);
-        self.file.settings.remove(key)
+        let key = self.key(key);
+        self.file.settings.remove(&key)
     }
 
     fn unknown(&self, key: &str, value: &Value) -> String {
@@ -257,14 +299,6 @@ impl Reader {
         {
             return format!("`{key}` is {value}: it is a table; set a key of it, for instance `{known}`");
         }
-        if let Some(rest) = key.strip_prefix("pool.") {
-            let (name, deeper) = rest
-                .split_once('.')
-                .map_or((rest, false), |(name, _)| (name, true));
-            if name != "web" && (deeper || *value == Value::Other("a table")) {
-                return format!("unknown pool `{name}`: there is one pool for now, and its name is `web`");
-            }
-        }
         if *value == Value::Other("a table") {
             let near = SECTIONS
                 .iter()
@@ -272,8 +306,20 @@ impl Reader {
                 .unwrap_or(&"pool.web");
             return format!("unknown table `[{key}]`; did you mean `[{near}]`?");
         }
-        match self.nearest(key) {
-            Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
+        if matches!(key, "pool.web.hosts" | "pool.web.paths") {
+            return format!(
+                "`{key}` is {value}: `web` gets what no other pool gets, so it has none; name them for the others"
+            );
+        }
+        let pool = key
+            .strip_prefix("pool.")
+            .and_then(|rest| rest.split_once('.'))
+            .map_or(FIRST_POOL, |(pool, _)| pool);
+        match self.nearest(&as_first_pool(key)) {
+            Some(near) => {
+                let near = near.replacen("pool.web.", &format!("pool.{pool}."), 1);
+                format!("unknown key `{key}`; did you mean `{near}`?")
+            }
             None => format!("unknown key `{key}`; docs/config.toml lists the keys that exist"),
         }
     }

@@ -9,11 +9,11 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::entry::{Entry, entry};
-use super::file::{Errors, File, INI, Origin, Problem, Value};
+use super::file::{Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
 use super::reader::Reader;
 use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
-    Reload, Sources, Warmup,
+    Reload, Requests, Sources, Warmup,
 };
 
 /// Largest `limits.header_bytes`.
@@ -47,7 +47,12 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
     let dir = project_folder(&sources.dir)?;
     let mut reader = Reader::new(File::read(sources));
     let cores = available_parallelism().map_or(1, usize::from);
-    let (entry, reasons) = entry(&mut reader, &dir);
+    let mut reasons: Vec<String> = reader
+        .path()
+        .map(|path| format!("read {path}"))
+        .into_iter()
+        .collect();
+    let pools = pools(&mut reader, &dir, (cores, &mut reasons));
     let config = Config {
         listen: listen(&mut reader),
         reactors: reader.number(
@@ -61,8 +66,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         reload: reload(&mut reader),
         admin_socket: admin_socket(&mut reader, &dir),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
-        root: entry.root.clone(),
-        pool: pool(&mut reader, &dir, entry, cores),
+        pools,
         name: named(&sources.dir),
         dir,
     };
@@ -223,11 +227,82 @@ fn log(reader: &mut Reader) -> Log {
     }
 }
 
-fn pool(reader: &mut Reader, dir: &Path, entry: Entry, cores: usize) -> Pool {
+/// `web`, then the others by name.
+fn pools(reader: &mut Reader, dir: &Path, (cores, reasons): (usize, &mut Vec<String>)) -> Vec<Pool> {
+    let nowhere = Origin::Dir(String::new());
+    let all = std::iter::once((FIRST_POOL.to_owned(), nowhere)).chain(reader.pools());
+    let mut pools = Vec::new();
+    for (name, origin) in all {
+        reader.at(&name);
+        let (entry, why) = entry(reader, dir);
+        if name == FIRST_POOL {
+            reasons.extend(why);
+        } else {
+            reasons.extend(why.into_iter().map(|reason| format!("pool {name}: {reason}")));
+        }
+        pools.push(pool(reader, (&name, origin), entry, cores));
+    }
+    reader.at(FIRST_POOL);
+    pools
+}
+
+/// Which requests the pool at hand gets.
+fn requests_of(reader: &mut Reader, (name, origin): (&str, Origin)) -> Requests {
+    if reader.is_at_first() {
+        return Requests::default();
+    }
+    let requests = Requests {
+        hosts: patterns(
+            reader,
+            "pool.web.hosts",
+            "no host: expected for instance \"example.com\" or \"*.example.com\", in small letters and without a port",
+            is_host,
+        ),
+        paths: patterns(
+            reader,
+            "pool.web.paths",
+            "no path: expected for instance \"/status\" for one, or \"/api/*\" for all below it",
+            |path| path.starts_with('/') && !path.strip_suffix("/*").unwrap_or(path).contains('*'),
+        ),
+    };
+    if requests.hosts.is_empty() && requests.paths.is_empty() {
+        reader.problem(
+            origin,
+            format!(
+                "pool `{name}` gets no requests: set `pool.{name}.hosts` or `pool.{name}.paths`; what no pool is named for goes to \
+                 `{FIRST_POOL}`"
+            ),
+        );
+    }
+    requests
+}
+
+fn patterns(reader: &mut Reader, key: &'static str, form: &str, is_one: fn(&str) -> bool) -> Vec<String> {
+    let Some((texts, origin)) = reader.list(key) else {
+        return Vec::new();
+    };
+    if let Some(wrong) = texts.iter().find(|text| !is_one(text)) {
+        let why = format!("\"{wrong}\" is {form}");
+        reader.wrong(origin, key, &Value::List(texts.clone()), &why);
+    }
+    texts
+}
+
+fn is_host(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let is_part = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._[:]".contains(&b);
+    !name.is_empty() && name.bytes().all(is_part)
+}
+
+fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores: usize) -> Pool {
+    let dir = &entry.dir.clone();
     let most = u16::try_from(ipc::layout::MAX_WORKERS).unwrap_or(u16::MAX);
     let workers = u16::try_from(cores * 2).unwrap_or(most).clamp(2, most);
     Pool {
-        name: "web".to_owned(),
+        requests: requests_of(reader, (name, origin)),
+        name: name.to_owned(),
+        dir: entry.dir,
+        root: entry.root,
         mode: entry.mode,
         script: entry.script,
         isolation: isolation(reader),

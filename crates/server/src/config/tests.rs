@@ -54,9 +54,9 @@ impl Project {
         let Loaded { config, reasons } = self.load(set);
         let shown = |path: &Path| path.strip_prefix(&self.0).unwrap().display().to_string();
         (
-            config.pool.mode,
-            shown(&config.root),
-            config.pool.script.as_deref().map(shown),
+            config.pools[0].mode,
+            shown(&config.pools[0].root),
+            config.pools[0].script.as_deref().map(shown),
             reasons,
         )
     }
@@ -75,11 +75,14 @@ fn an_empty_folder_has_the_defaults() {
     let cores = std::thread::available_parallelism().unwrap().get();
     assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.reactors, cores);
-    assert_eq!(usize::from(config.pool.workers), (2 * cores).clamp(2, 256));
-    assert_eq!(config.pool.request_timeout, Duration::from_mins(1));
+    assert_eq!(usize::from(config.pools[0].workers), (2 * cores).clamp(2, 256));
+    assert_eq!(config.pools[0].request_timeout, Duration::from_mins(1));
     assert_eq!(config.limits.body_bytes, ByteSize::gib(1));
     assert_eq!(config.dir, project.0);
-    assert_eq!(config.pool.worker_binary.file_name().unwrap(), "hearth-worker");
+    assert_eq!(
+        config.pools[0].worker_binary.file_name().unwrap(),
+        "hearth-worker"
+    );
 }
 
 #[test]
@@ -87,12 +90,12 @@ fn a_flag_overrides_the_file_and_listen_overrides_set() {
     let file = "listen = '127.0.0.1:1'\n[pool.web]\nworkers = 3\nqueue_timeout = '2 min'\n";
     let project = Project::new(&[("hearth.toml", file)]);
     let config = project.load(&[]).config;
-    assert_eq!((config.listen.port(), config.pool.workers), (1, 3));
-    assert_eq!(config.pool.queue_timeout, Duration::from_mins(2));
+    assert_eq!((config.listen.port(), config.pools[0].workers), (1, 3));
+    assert_eq!(config.pools[0].queue_timeout, Duration::from_mins(2));
 
     let mut sources = project.sources(&["pool.web.workers=4", "listen=localhost:2", "pool.web.workers = 5"]);
     let config = Config::load(&sources).unwrap().config;
-    assert_eq!((config.listen.port(), config.pool.workers), (2, 5));
+    assert_eq!((config.listen.port(), config.pools[0].workers), (2, 5));
     sources.listen = Some("[::1]:3".to_owned());
     let loaded = Config::load(&sources).unwrap();
     assert_eq!(loaded.config.listen.to_string(), "[::1]:3");
@@ -125,15 +128,15 @@ fn a_flag_takes_toml_or_plain_text() {
         "pool.web.php_ini=a b.ini",
     ];
     let config = project.load(&set).config;
-    assert_eq!(config.root, project.0.join("7"));
+    assert_eq!(config.pools[0].root, project.0.join("7"));
     assert_eq!(config.limits.body_timeout, Duration::from_secs(5));
     assert_eq!(config.limits.body_bytes, ByteSize::mib(1));
     assert!(!config.log.access);
-    assert_eq!(config.pool.php_ini, Some(project.0.join("a b.ini")));
+    assert_eq!(config.pools[0].php_ini, Some(project.0.join("a b.ini")));
     let warmed = project.load(&["pool.web.warmup=requests", "pool.web.warmup_paths=['/a?b=%20c']"]);
-    assert_eq!(warmed.config.pool.warmup, Warmup::Requests);
-    assert_eq!(warmed.config.pool.warmup_paths, ["/a?b=%20c"]);
-    assert_eq!(project.load(&["pool.web={workers=9}"]).config.pool.workers, 9);
+    assert_eq!(warmed.config.pools[0].warmup, Warmup::Requests);
+    assert_eq!(warmed.config.pools[0].warmup_paths, ["/a?b=%20c"]);
+    assert_eq!(project.load(&["pool.web={workers=9}"]).config.pools[0].workers, 9);
 }
 
 #[test]
@@ -172,7 +175,7 @@ level = 3
   DIR/hearth.toml:12: `pool.web.isolation` is \"process\": expected \"request\" or \"none\"
   DIR/hearth.toml:13: `pool.web.workers` is 0: must be from 1 to 256
   DIR/hearth.toml:14: `pool.web.script` is \"gone.php\": expected the worker script or front controller, but there is none at DIR/gone.php; paths are relative to DIR
-  DIR/hearth.toml:16: unknown pool `api`: there is one pool for now, and its name is `web`
+  DIR/hearth.toml:17: pool `api` gets no requests: set `pool.api.hosts` or `pool.api.paths`; what no pool is named for goes to `web`
   DIR/hearth.toml:19: unknown table `[logs]`; did you mean `[log]`?
   --set log.access=perhaps: `log.access` is \"perhaps\": expected true or false";
     assert_eq!(project.errors(&["log.access=perhaps"]), expected);
@@ -188,7 +191,7 @@ fn a_single_error_stands_alone() {
         ),
         (
             "pool.api.workers=4",
-            "--set pool.api.workers=4: unknown pool `api`: there is one pool for now, and its name is `web`",
+            "--set pool.api.workers=4: pool `api` gets no requests: set `pool.api.hosts` or `pool.api.paths`; what no pool is named for goes to `web`",
         ),
         (
             "tls.certificate=x",
@@ -538,7 +541,9 @@ fn the_ready_line_names_address_workers_mode_and_php() {
 fn phps_own_settings_may_have_any_name() {
     let text = "[pool.web.ini]\nmemory_limit = \"256M\"\nopcache.jit = \"tracing\"\n\"opcache.jit_buffer_size\" = 1048576\n";
     let project = Project::new(&[("index.php", ""), ("hearth.toml", text)]);
-    let mut ini = project.load(&["pool.web.ini.display_errors=0"]).config.pool.ini;
+    let mut ini = project.load(&["pool.web.ini.display_errors=0"]).config.pools[0]
+        .ini
+        .clone();
     ini.sort();
     let ini: Vec<(&str, &str)> = ini
         .iter()

@@ -285,7 +285,8 @@ async fn answer<B: Backend>(
     let announced = params::announced_length(&head.headers);
     let first = shared.sites.now();
     let mut site = &*first;
-    let mut route = site.router.route(&path, &shared.files, record.started)?;
+    let (mut pool, mut router) = site.pick(head, &path);
+    let mut route = router.route(&path, &shared.files, record.started)?;
     let (mut received, newer) = (RequestBody::Empty, OnceCell::new());
     if record.unread && matches!(route, Route::Script(_)) {
         // Boxed, as are files: their states would make the future of every request, which hyper moves, larger.
@@ -293,7 +294,8 @@ async fn answer<B: Backend>(
         record.unread = false;
         // The site may be another by now, and the pools of the first one may be gone.
         site = newer.get_or_init(|| shared.sites.now());
-        route = site.router.route(&path, &shared.files, record.started)?;
+        (pool, router) = site.pick(head, &path);
+        route = router.route(&path, &shared.files, record.started)?;
     }
     let script = match route {
         Route::File(file) => return Box::pin(static_files::serve(head, file)).await,
@@ -305,7 +307,7 @@ async fn answer<B: Backend>(
         id: record.id,
         head,
         script: &script,
-        root: site.router.root(),
+        root: router.root(),
         addresses: &record.client.addresses,
         body: (announced.is_some() || chunked).then(|| received.len()),
     };
@@ -317,7 +319,7 @@ async fn answer<B: Backend>(
     };
     let response = shared
         .backend
-        .send(&site.pools, request)
+        .send((&site.pools, pool), request)
         .await
         .map_err(Refusal::Dispatch)?;
     record.worker = Some(response.worker);

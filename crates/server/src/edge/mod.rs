@@ -1,7 +1,7 @@
 //! HTTP: from the listening socket to a `dispatch::Request`, and back.
 //!
 //! One request passes `listen` (accept, choice of a reactor) → `http` (hyper, deadlines of the connection) → `check` (is it well
-//! formed?) → `route` (static file, script or refusal?) → `body` (received in full) → `params` (CGI variables) → the [`Backend`]
+//! formed?) → `site` (which pool?) → `route` (static file, script or refusal?) → `body` (received in full) → `params` (CGI variables) → the [`Backend`]
 //! → `reply` (status, headers, error pages) → `access_log`. This module does not know workers; it is not the place for limits on
 //! PHP either. Called by `app`. Runs in: server, on the reactors.
 
@@ -19,6 +19,7 @@ mod range;
 mod reply;
 mod reply_body;
 mod route;
+mod site;
 mod static_files;
 #[cfg(test)]
 mod tests;
@@ -27,13 +28,11 @@ mod wire;
 use std::future::Future;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-
-use crate::config::Config;
 use crate::dispatch::{DispatchError, Pool, Reactor, Request, Response};
 
 pub(crate) use listen::{bind, split};
 pub(crate) use own::{health_request, warmup_requests};
+pub(crate) use site::{Site, Sites};
 
 /// What answers the requests that no file answers: one a reactor. Product code has one, pools of workers; tests of this module
 /// have others.
@@ -41,10 +40,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// What of it belongs to a site, and goes with it.
     type Pools: Send + Sync + 'static;
 
-    /// Runs `request` and returns its response as soon as the head is known.
+    /// Has pool `number` of `pools` run `request`; returns its response as soon as the head is known.
     fn send(
         &self,
-        pools: &Self::Pools,
+        pools: (&Self::Pools, usize),
         request: Request,
     ) -> impl Future<Output = Result<Response, DispatchError>> + Send;
 
@@ -62,11 +61,15 @@ pub(crate) struct Dispatch {
 }
 
 impl Backend for Dispatch {
-    /// One door a reactor.
-    type Pools = Vec<Pool>;
+    /// For each pool, one door a reactor.
+    type Pools = Vec<Vec<Pool>>;
 
-    async fn send(&self, doors: &Vec<Pool>, request: Request) -> Result<Response, DispatchError> {
-        match doors.get(self.number) {
+    async fn send(
+        &self,
+        (pools, number): (&Self::Pools, usize),
+        request: Request,
+    ) -> Result<Response, DispatchError> {
+        match pools.get(number).and_then(|doors| doors.get(self.number)) {
             Some(door) => door.send(request).await,
             // Never: each pool has a door on each reactor.
             None => Err(DispatchError::Stopping),
@@ -75,51 +78,5 @@ impl Backend for Dispatch {
 
     fn look(&self) {
         self.reactor.look();
-    }
-}
-
-/// What is served and how: the same for all reactors. A reload puts another in its place.
-#[derive(Debug)]
-pub(crate) struct Site<P> {
-    config: Arc<Config>,
-    router: route::Router,
-    pools: P,
-}
-
-impl<P> Site<P> {
-    /// `pools` answer what no file answers.
-    pub(crate) fn new(config: Arc<Config>, pools: P) -> Self {
-        let router = route::Router::new(&config);
-        Self {
-            config,
-            router,
-            pools,
-        }
-    }
-}
-
-/// The site of now, and the log of all.
-#[derive(Debug)]
-pub(crate) struct Sites<P> {
-    current: ArcSwap<Site<P>>,
-    log: Option<Arc<access_log::AccessLog>>,
-}
-
-impl<P> Sites<P> {
-    /// `log` is `None` where no access log is wanted.
-    pub(crate) fn new(first: Site<P>, log: Option<access_log::AccessLog>) -> Self {
-        Self {
-            current: ArcSwap::from_pointee(first),
-            log: log.map(Arc::new),
-        }
-    }
-
-    /// Requests that come from now on are `site`'s; so are those whose body is still being received.
-    pub(crate) fn switch_to(&self, site: Site<P>) {
-        self.current.store(Arc::new(site));
-    }
-
-    fn now(&self) -> Arc<Site<P>> {
-        self.current.load_full()
     }
 }

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::params::{self, Addresses, Source};
 use super::route::{self, Lookup, Route, Router};
-use crate::config::{Config, Mode, Warmup};
+use crate::config::{Mode, Pool, Warmup};
 use crate::dispatch::{self, RequestBody, RequestId};
 
 /// `User-Agent` of those that warm, by which logs and applications can tell them.
@@ -21,15 +21,15 @@ const WARMUP: &str = concat!("hearth-warmup/", env!("CARGO_PKG_VERSION"));
 const HEALTH: &str = concat!("hearth-health/", env!("CARGO_PKG_VERSION"));
 
 /// Their heads, encoded. `address` is the server's own. A path that no script answers is left out and said.
-pub(crate) fn warmup_requests(config: &Config, address: SocketAddr) -> Vec<Vec<u8>> {
-    if config.pool.mode == Mode::Classic || config.pool.warmup == Warmup::None {
+pub(crate) fn warmup_requests(pool: &Pool, address: SocketAddr) -> Vec<Vec<u8>> {
+    if pool.mode == Mode::Classic || pool.warmup == Warmup::None {
         return Vec::new();
     }
-    let router = Router::new(config);
-    let paths = config.pool.warmup_paths.iter();
+    let router = Router::new(pool);
+    let paths = pool.warmup_paths.iter();
     paths
         .filter_map(|path| {
-            let head = encode(&router, (path, WARMUP), address);
+            let head = encode((pool, &router), (path, WARMUP), address);
             if head.is_none() {
                 warn!(path, "warm-up request left out: no script answers this path");
             }
@@ -38,13 +38,13 @@ pub(crate) fn warmup_requests(config: &Config, address: SocketAddr) -> Vec<Vec<u
         .collect()
 }
 
-/// The request by which `config.pool.health` is to be shown. `None`: none is wanted, or no script answers its path, which is said.
-pub(crate) fn health_request(config: &Config, address: SocketAddr) -> Option<dispatch::Request> {
-    let path = &config.pool.health.path;
+/// The request by which the `health` of `pool` is to be shown. `None`: none is wanted, or no script answers its path, which is said.
+pub(crate) fn health_request(pool: &Pool, address: SocketAddr) -> Option<dispatch::Request> {
+    let path = &pool.health.path;
     if path.is_empty() {
         return None;
     }
-    let Some(head) = encode(&Router::new(config), (path, HEALTH), address) else {
+    let Some(head) = encode((pool, &Router::new(pool)), (path, HEALTH), address) else {
         warn!(path, "health check left out: no script answers this path");
         return None;
     };
@@ -56,9 +56,13 @@ pub(crate) fn health_request(config: &Config, address: SocketAddr) -> Option<dis
     })
 }
 
-fn encode(router: &Router, (path, agent): (&str, &str), address: SocketAddr) -> Option<Vec<u8>> {
+fn encode(
+    (pool, router): (&Pool, &Router),
+    (path, agent): (&str, &str),
+    address: SocketAddr,
+) -> Option<Vec<u8>> {
     let request = Request::get(path)
-        .header(header::HOST, host(address.port()))
+        .header(header::HOST, host(pool, address.port()))
         .header(header::USER_AGENT, agent)
         .header(header::ACCEPT, "*/*")
         .body(())
@@ -80,11 +84,14 @@ fn encode(router: &Router, (path, agent): (&str, &str), address: SocketAddr) -> 
     }))
 }
 
-/// A port that is the default of its scheme is not named.
-fn host(port: u16) -> String {
+/// One that leads to this pool. A port that is the default of its scheme is not named.
+fn host(pool: &Pool, port: u16) -> String {
+    let hosts = &pool.requests.hosts;
+    let named = hosts.iter().find(|host| !host.starts_with('*'));
+    let name = named.map_or("localhost", String::as_str);
     match port {
-        80 => "localhost".to_owned(),
-        port => format!("localhost:{port}"),
+        80 => name.to_owned(),
+        port => format!("{name}:{port}"),
     }
 }
 
@@ -98,9 +105,9 @@ mod tests {
     fn heads(mode: Mode, warmup: Warmup, paths: &[&str]) -> Vec<Vec<u8>> {
         let dir = std::env::temp_dir();
         let mut config = config(&dir, mode);
-        config.pool.warmup = warmup;
-        config.pool.warmup_paths = paths.iter().map(|&path| path.to_owned()).collect();
-        warmup_requests(&config, "0.0.0.0:8080".parse().unwrap())
+        config.pools[0].warmup = warmup;
+        config.pools[0].warmup_paths = paths.iter().map(|&path| path.to_owned()).collect();
+        warmup_requests(&config.pools[0], "0.0.0.0:8080".parse().unwrap())
     }
 
     #[test]

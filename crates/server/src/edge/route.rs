@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::reply::Refusal;
-use crate::config::{Config, Mode};
+use crate::config::{Mode, Pool};
 
 /// How long a path may be taken to name no file although one was put there meanwhile. Saves a `stat` for each further request to
 /// the same path of a resident application.
@@ -79,8 +79,8 @@ struct Front {
 }
 
 impl Router {
-    pub(super) fn new(config: &Config) -> Self {
-        let root = config.root.clone();
+    pub(super) fn new(pool: &Pool) -> Self {
+        let root = pool.root.clone();
         let below = |script: &Path| {
             let relative = script.strip_prefix(&root).ok()?;
             let name = [b"/", relative.as_os_str().as_bytes()].concat();
@@ -89,7 +89,7 @@ impl Router {
                 name,
             })
         };
-        let front = match (config.pool.mode, &config.pool.script) {
+        let front = match (pool.mode, &pool.script) {
             (Mode::Classic, None) => None,
             (Mode::Classic, Some(script)) => below(script),
             // A worker script outside of the document root stands for the index.php that the site would have.
@@ -104,9 +104,9 @@ impl Router {
         Self {
             // Relaxed: a number, no more.
             number: ROUTERS.fetch_add(1, Ordering::Relaxed),
-            mode: config.pool.mode,
+            mode: pool.mode,
             // A public folder may well have a `vendor` of its own, with style sheets.
-            hides_vendor: root == config.dir,
+            hides_vendor: root == pool.dir,
             root,
             front,
         }

@@ -23,7 +23,7 @@ use super::access_log::AccessLog;
 use super::{Backend, Site, Sites, bind, split};
 use crate::config::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Log, LogFormat, Mode, Pool,
-    Reload, Warmup,
+    Reload, Requests, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -39,7 +39,7 @@ struct Echo {
 impl Backend for Echo {
     type Pools = ();
 
-    async fn send(&self, (): &(), request: Request) -> Result<Response, DispatchError> {
+    async fn send(&self, ((), _): (&(), usize), request: Request) -> Result<Response, DispatchError> {
         let reader = RequestReader::new(&request.head).unwrap();
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         let vars: Vec<(String, String)> = reader.params().map(|p| (text(p.name), text(p.value))).collect();
@@ -270,7 +270,6 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
     Config {
         dir: dir.to_path_buf(),
         name: dir.to_path_buf(),
-        root: dir.to_path_buf(),
         listen: "127.0.0.1:0".parse().unwrap(),
         reactors: 1,
         limits: Limits::default(),
@@ -279,8 +278,11 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             level: tracing::Level::INFO,
             access: true,
         },
-        pool: Pool {
+        pools: vec![Pool {
             name: "web".into(),
+            requests: Requests::default(),
+            dir: dir.to_path_buf(),
+            root: dir.to_path_buf(),
             mode,
             script: (mode == Mode::Resident).then(|| dir.join("worker.php")),
             isolation: Isolation::None,
@@ -304,7 +306,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             max_unavailable: 0,
             boot_timeout: Duration::from_secs(1),
             worker_binary: PathBuf::new(),
-        },
+        }],
         stop_timeout: Duration::from_secs(1),
         reload: Reload::default(),
         admin_socket: AdminSocket::Off,

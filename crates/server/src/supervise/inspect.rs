@@ -13,7 +13,7 @@ use super::ending::Ending;
 use super::process::Family;
 use super::zygote::{Recipe, Zygote};
 use super::{EVENTS, Event, StartError};
-use crate::config::Config;
+use crate::config;
 use crate::dispatch::PoolShared;
 
 /// Time between the end of a zygote and that of its output.
@@ -36,11 +36,11 @@ pub(crate) struct Inspection {
 
 /// Boots the application and describes it. Must be called on a thread that lives until it returns.
 pub(crate) async fn inspect(
-    config: &Config,
+    settings: &config::Pool,
     (pool, eventfds): (&PoolShared, Vec<OwnedFd>),
     warmup_requests: Vec<Vec<u8>>,
 ) -> Result<Inspection, StartError> {
-    let recipe = Recipe::new(config, pool.memory(), eventfds, warmup_requests);
+    let recipe = Recipe::new(settings, pool.memory(), eventfds, warmup_requests);
     let (events, mut inbox) = mpsc::channel(EVENTS);
     let tasks = TaskTracker::new();
     let zygote = recipe
@@ -49,7 +49,7 @@ pub(crate) async fn inspect(
             binary: recipe.binary(),
             error,
         })?;
-    let timeout = config.pool.boot_timeout;
+    let timeout = settings.boot_timeout;
     let Ok(answer) = tokio::time::timeout(timeout, listen(&zygote, &mut inbox)).await else {
         zygote.process.kill();
         zygote.process.ended().await;

@@ -59,7 +59,7 @@ pub(crate) use self::process::Family;
 use self::process::Process;
 use self::worker::{Cause, Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
-use crate::config::{self, Config};
+use crate::config;
 use crate::dispatch::{PoolShared, WorkerOrder};
 use crate::report;
 
@@ -138,8 +138,6 @@ impl Event {
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     settings: config::Pool,
-    /// The project folder.
-    dir: String,
     pool: Arc<PoolShared>,
     recipe: Recipe,
     state: State,
@@ -172,7 +170,7 @@ impl Supervisor {
     /// Nothing is started yet. `warmup_requests` are the heads of the requests that warm a resident application. Must be
     /// called within the runtime that supervises.
     pub(crate) fn new(
-        config: &Config,
+        settings: &config::Pool,
         pool: Arc<PoolShared>,
         (eventfds, orders): (Vec<OwnedFd>, mpsc::Receiver<WorkerOrder>),
         (warmup_requests, kin): (Vec<Vec<u8>>, Kin),
@@ -180,19 +178,18 @@ impl Supervisor {
         // Workers outlive their zygote; then they become our children, and we see how they end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let (events, inbox) = mpsc::channel(EVENTS);
-        let workers = config.pool.workers;
+        let workers = settings.workers;
         Ok(Self {
-            settings: config.pool.clone(),
-            dir: config.dir.display().to_string(),
-            recipe: Recipe::new(config, pool.memory(), eventfds, warmup_requests),
+            settings: settings.clone(),
+            recipe: Recipe::new(settings, pool.memory(), eventfds, warmup_requests),
             pool,
-            state: State::new(workers, config.pool.boot_timeout),
+            state: State::new(workers, settings.boot_timeout),
             zygote: None,
             numbers: kin.numbers,
             family: kin.family,
             booted: Vec::new(),
             totals: report::Totals::default(),
-            leaks: Arc::new(leaks::Book::new(&config.pool.name, &config.dir)),
+            leaks: Arc::new(leaks::Book::new(&settings.name, &settings.dir)),
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
             lost: BTreeMap::new(),

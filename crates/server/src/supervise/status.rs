@@ -26,7 +26,7 @@ impl Supervisor {
         let live: u64 = workers.iter().map(|worker| worker.requests).sum();
         report::Pool {
             name: self.settings.name.clone(),
-            dir: self.dir.clone(),
+            dir: self.settings.dir.display().to_string(),
             mode: self.settings.mode.to_string(),
             script: self
                 .settings

@@ -20,7 +20,7 @@ use super::output::{self, Speaker, Tail};
 use super::process::{Family, Process};
 use super::socket::Socket;
 use super::worker::ForkFds;
-use crate::config::{self, Config, IsolationMethod, Pool};
+use crate::config::{self, IsolationMethod, Pool};
 use crate::report;
 
 /// Orders that may wait for a zygote: every worker, and the stop.
@@ -59,12 +59,11 @@ enum Order {
 
 impl Recipe {
     pub(super) fn new(
-        config: &Config,
+        pool: &Pool,
         memory: &PoolMemory,
         eventfds: Vec<OwnedFd>,
         warmup_requests: Vec<Vec<u8>>,
     ) -> Self {
-        let pool = &config.pool;
         // Nothing is lost: `config` refuses paths that are not UTF-8.
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let (mode, script) = match pool.mode {
@@ -78,8 +77,8 @@ impl Recipe {
             mode,
             isolation: isolation(pool),
             script,
-            dir: text(&config.dir),
-            root: text(&config.root),
+            dir: text(&pool.dir),
+            root: text(&pool.root),
             php_ini: pool.php_ini.as_deref().map(text),
             ini: ini_lines(&pool.ini),
             warmup: match pool.warmup {

@@ -28,6 +28,7 @@ mod legacy;
 mod limits;
 mod nasty;
 mod parity;
+mod pools;
 mod randomness;
 mod refusal;
 mod reload;

@@ -238,7 +238,9 @@ fn a_request_that_does_not_end_is_killed_and_named() {
     write(&project.0, "two");
     reload(&server, &[]);
     // On a busy machine an idle worker may be killed, too.
-    let killed = server.log.wait("worker killed", |event| event["method"] == "POST");
+    let killed = server
+        .log
+        .wait("worker killed", |event| event["method"] == "POST");
     assert!(killed["uri"].as_str().unwrap().starts_with("/slow?"), "{killed}");
     assert_eq!(client.read().unwrap().status, 502);
     assert_eq!(version(&server), "two 0");
