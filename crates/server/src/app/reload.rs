@@ -23,9 +23,10 @@ use super::reactors::Reactors;
 use super::release::{Booting, Phase, Release};
 use crate::admin::Outcome;
 use crate::config::{Config, Pool, Sources};
+use crate::dispatch;
+use crate::edge;
 use crate::report::{Reloaded, Totals};
 use crate::supervise::{Kin, Started};
-use crate::{dispatch, edge};
 
 /// What all releases of a server share.
 #[derive(Debug)]
