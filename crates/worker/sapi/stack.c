@@ -89,39 +89,25 @@ static bool put_string(view *view, const zend_string *string)
 	return true;
 }
 
-/* The parts of a zend_function that are shown. */
-typedef struct function {
-	uint8_t           type;
-	zend_string      *name;
-	zend_class_entry *scope;
-	/* Code of the application. */
-	zend_string      *file;
-	zend_op          *opcodes;
-	uint32_t          op_count;
-	uint32_t          first_line;
+/* What all functions have, and what only those of the application do. A call of the kernel takes longer than to copy all of it. */
+typedef union function {
+	__typeof__(((zend_function *) NULL)->common) common;
+	zend_op_array code;
 } function;
 
 static bool peek_function(const view *view, function *function, const zend_function *from)
 {
-	const zend_op_array *code = &from->op_array;
-
-	return peek(view, &function->type, &from->type, sizeof(function->type))
-		&& peek(view, &function->name, &from->common.function_name, sizeof(function->name))
-		&& peek(view, &function->scope, &from->common.scope, sizeof(function->scope))
-		&& (!ZEND_USER_CODE(function->type)
-			|| (peek(view, &function->file, &code->filename, sizeof(function->file))
-				&& peek(view, &function->opcodes, &code->opcodes, sizeof(function->opcodes))
-				&& peek(view, &function->op_count, &code->last, sizeof(function->op_count))
-				&& peek(view, &function->first_line, &code->line_start, sizeof(function->first_line))));
+	return peek(view, &function->common, from, sizeof(function->common))
+		&& (!ZEND_USER_CODE(function->common.type) || peek(view, &function->code, from, sizeof(function->code)));
 }
 
 /* Whether `op` is an instruction of the function. */
 static bool is_in(const function *function, const zend_op *op)
 {
-	uintptr_t offset = (uintptr_t) op - (uintptr_t) function->opcodes;
+	uintptr_t offset = (uintptr_t) op - (uintptr_t) function->code.opcodes;
 
-	return (uintptr_t) op >= (uintptr_t) function->opcodes
-		&& offset / sizeof(zend_op) < function->op_count && offset % sizeof(zend_op) == 0;
+	return (uintptr_t) op >= (uintptr_t) function->code.opcodes
+		&& offset / sizeof(zend_op) < function->code.last && offset % sizeof(zend_op) == 0;
 }
 
 /*
@@ -139,17 +125,18 @@ static uint32_t line_of(const view *view, const function *function, const zend_o
 	if (is_in(function, op) && peek(view, &line, &op->lineno, sizeof(line))) {
 		return line;
 	}
-	return function->first_line;
+	return function->code.line_start;
 }
 
 static void put_name(view *view, const function *function, const zend_execute_data *frame)
 {
 	zend_string *class;
 
-	if (function->scope && peek(view, &class, &function->scope->name, sizeof(class)) && put_string(view, class)) {
+	if (function->common.scope && peek(view, &class, &function->common.scope->name, sizeof(class))
+			&& put_string(view, class)) {
 		put_text(view, Z_TYPE(frame->This) == IS_OBJECT ? "->" : "::");
 	}
-	if (put_string(view, function->name)) {
+	if (put_string(view, function->common.function_name)) {
 		put_text(view, "()");
 	}
 }
@@ -162,18 +149,18 @@ static bool put_frame(view *view, const zend_execute_data *frame, const zend_op 
 	if (!peek_function(view, &function, frame->func)) {
 		return false;
 	}
-	if (function.type == ZEND_INTERNAL_FUNCTION) {
+	if (function.common.type == ZEND_INTERNAL_FUNCTION) {
 		put_name(view, &function, frame);
 		return true;
 	}
-	if (!ZEND_USER_CODE(function.type)) {
+	if (!ZEND_USER_CODE(function.common.type)) {
 		return false;
 	}
-	if (function.name) {
+	if (function.common.function_name) {
 		put_name(view, &function, frame);
 		put_text(view, " ");
 	}
-	if (!put_string(view, function.file)) {
+	if (!put_string(view, function.code.filename)) {
 		put_text(view, "?");
 	}
 	put_text(view, ":");
