@@ -6,10 +6,11 @@ use std::time::Duration;
 use ipc::ask::Ask;
 use tracing::{error, info, warn};
 
+use super::worker::Who;
 use super::{Supervisor, stacks};
-use crate::dispatch::WorkerOrder;
 use crate::dispatch::glance::Running;
 use crate::dispatch::workers::About;
+use crate::dispatch::{RequestId, WorkerOrder};
 
 impl Supervisor {
     pub(super) fn follow(&mut self, order: &WorkerOrder) {
@@ -20,24 +21,7 @@ impl Supervisor {
                 incarnation,
                 request,
                 reason,
-            } => {
-                let running = self.figures(worker).running;
-                let elsewhere = request.is_some() && running.is_some() && running != request;
-                if let Some(victim) = self.workers.get_mut(&worker.0)
-                    && victim.incarnation == incarnation
-                    && !elsewhere
-                    && victim.killed().is_none()
-                {
-                    warn!(
-                        worker = worker.0,
-                        incarnation = incarnation.0,
-                        request = request.map(tracing::field::display),
-                        reason,
-                        "worker killed"
-                    );
-                    victim.kill(reason);
-                }
-            }
+            } => self.kill((worker, incarnation), request, reason),
             WorkerOrder::KillAll { reason } => {
                 if self.purge.is_none() {
                     error!(workers = self.workers.len(), reason, "all workers killed");
@@ -47,6 +31,29 @@ impl Supervisor {
                     self.workers.values_mut().for_each(|worker| worker.kill(reason));
                 }
             }
+        }
+    }
+
+    /// Kills a worker, if it still runs `request`.
+    fn kill(&mut self, who: Who, request: Option<RequestId>, reason: &'static str) {
+        let now = self.figures(who.0).running;
+        let elsewhere = request.is_some() && now.is_some() && now != request;
+        if elsewhere || self.worker(who).is_none_or(|worker| worker.killed().is_some()) {
+            return;
+        }
+        let running = self.pool.glance().running;
+        let run = running.iter().find(|run| (run.worker, run.incarnation) == who);
+        warn!(
+            worker = who.0.0,
+            incarnation = who.1.0,
+            request = request.map(tracing::field::display),
+            method = run.map(|run| &*run.method),
+            uri = run.map(|run| &*run.uri),
+            reason,
+            "worker killed"
+        );
+        if let Some(victim) = self.workers.get_mut(&who.0.0) {
+            victim.kill(reason);
         }
     }
 

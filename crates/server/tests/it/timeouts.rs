@@ -187,7 +187,9 @@ fn a_script_that_does_not_end_is_killed_by_name() {
         assert_eq!(server.get("/endless").status, 504);
         let killed = server.log.wait("worker killed", |_| true);
         let timed_out = said(server, "request timed out", "/endless");
-        assert_eq!(killed["request"], timed_out["request"]);
+        for field in ["worker", "request", "method", "uri"] {
+            assert_eq!(killed[field], timed_out[field], "{field}");
+        }
         assert_eq!(
             killed["reason"],
             "it did not end within request_grace after request_timeout"
