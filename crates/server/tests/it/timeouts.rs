@@ -111,8 +111,9 @@ fn whatever_hangs_is_ended_in_time_and_the_log_says_where() {
         ("/sleep", "#0 sleep()\n#1 Slow->sleep() "),
         ("/loop", "#0 Slow::loop() "),
         (&silent, "#0 file_get_contents()\n#1 Slow->silent() "),
-        ("/regex?jit=0", "#0 preg_match()\n#1 Slow->regex() "),
-        ("/regex?jit=1", "#0 preg_match()\n#1 Slow->regex() "),
+        // Since PHP 8.4 preg_match() is called without a frame.
+        ("/regex?jit=0", "Slow->regex() "),
+        ("/regex?jit=1", "Slow->regex() "),
     ];
     in_each_way(&SHORT, |server, way| {
         for (uri, frames) in cases {
