@@ -148,18 +148,69 @@ pub struct Boot {
     pub script: Option<String>,
     /// Working directory while the application boots, absolute.
     pub dir: String,
+    /// Whether the worker script runs there; else in its own folder.
+    pub stay_in_dir: bool,
+    /// What becomes of the process before PHP starts.
+    pub process: Process,
     /// Document root, absolute.
     pub root: String,
     /// A php.ini or a folder with one; PHP's default otherwise.
     pub php_ini: Option<String>,
     /// Lines `name=value` that override the ini files.
     pub ini: String,
+    /// Names of settings that scripts may not change.
+    pub locked_ini: Vec<String>,
     /// How the application is warmed; resident pools only.
     pub warmup: Warmup,
     /// Heads of the requests that warm, by [`crate::head::RequestWriter`].
     pub warmup_requests: Vec<Bytes>,
     /// One request in so many is looked at for what it leaves behind, and the first ones of each worker; 0: none.
     pub leak_check: u32,
+}
+
+/// What a zygote makes of its process before PHP starts. Its workers inherit it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Name or number of the user to become; needs root.
+    pub user: Option<String>,
+    /// Name or number of the group to become; else that of `user`. Needs root.
+    pub group: Option<String>,
+    /// Permissions that new files do not get.
+    pub umask: Option<u32>,
+    /// Limits, soft and hard; no number: unlimited.
+    pub rlimits: Vec<(Resource, Option<u64>)>,
+    /// Priority, see nice(2).
+    pub nice: Option<i32>,
+    /// Folder of a cgroup (version 2) to join.
+    pub cgroup: Option<String>,
+    /// Variables to set. A value `$NAME` is that of the server's variable.
+    pub env: Vec<(String, String)>,
+    /// Whether all other variables are removed.
+    pub clear_env: bool,
+}
+
+/// What is limited, as in setrlimit(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resource {
+    /// Bytes of address space.
+    As,
+    /// Bytes of a core file.
+    Core,
+    /// Seconds of processor time.
+    Cpu,
+    /// Bytes of heap and data.
+    Data,
+    /// Bytes of a file that is written.
+    Fsize,
+    /// Bytes locked in memory.
+    Memlock,
+    /// Open descriptors.
+    Nofile,
+    /// Processes of the user.
+    Nproc,
+    /// Bytes of the main stack.
+    Stack,
 }
 
 /// One worker to fork.

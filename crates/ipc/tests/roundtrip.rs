@@ -13,7 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use ipc::body::{Position, stretches, waiting};
 use ipc::control::{
-    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Method, Mode, ToWorker, ToZygote, Warmup,
+    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Method, Mode, Process, Resource, ToWorker,
+    ToZygote, Warmup,
 };
 use ipc::head::{BodyKind, Known, RequestReader, RequestWriter, ResponseReader, set_body, write_response};
 use ipc::layout::{LANE_BYTES, Layout};
@@ -303,9 +304,16 @@ fn messages_arrive_with_their_descriptors() {
         },
         script: Some("/app/\"worker\".script".to_owned()),
         dir: "/app".to_owned(),
+        stay_in_dir: true,
+        process: Process {
+            user: Some("nobody".into()),
+            rlimits: vec![(Resource::Core, None), (Resource::Nofile, Some(99))],
+            ..Process::default()
+        },
         root: "/app/public".to_owned(),
         php_ini: None,
         ini: "memory_limit=64M\n".repeat(1000),
+        locked_ini: vec!["memory_limit".into()],
         warmup: Warmup::Clean,
         leak_check: 1000,
         warmup_requests: vec![

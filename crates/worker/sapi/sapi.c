@@ -399,6 +399,22 @@ bool sapi_boot(const sapi_host *host, const char *ini, const char *ini_path)
 	return true;
 }
 
+/* As sapi/fpm/fpm/fpm_php.c does for php_admin_value (8.2); the value is that of the ini entries given to sapi_boot(). */
+bool sapi_lock_setting(const char *name)
+{
+	zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
+
+	if (entry) {
+		entry->modifiable = ZEND_INI_SYSTEM;
+	}
+	return entry != NULL;
+}
+
+void sapi_stay_in_directory(void)
+{
+	SG(options) |= SAPI_OPTION_NO_CHDIR;
+}
+
 sapi_state sapi_start(const char *script)
 {
 	if (hearth.running) {

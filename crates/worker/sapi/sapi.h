@@ -216,6 +216,10 @@ typedef struct sapi_contents {
 
 /* Zygote, once. `ini` holds "name=value" lines that override the ini files; `ini_path` is a php.ini or a folder, NULL for PHP's default. */
 bool       sapi_boot(const sapi_host *host, const char *ini, const char *ini_path);
+/* Zygote, after sapi_boot(): neither scripts nor .user.ini files change the setting from here on. False: there is none of that name. */
+bool       sapi_lock_setting(const char *name);
+/* Zygote, after sapi_boot(): scripts do not change to their own folder. */
+void       sapi_stay_in_directory(void);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
 sapi_state sapi_start(const char *script);
 /* Worker, resident: one request, until the script asks for the next one or ends. With request == NULL the pending hearth_handle_request() returns false, so that the script can end. */

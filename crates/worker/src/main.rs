@@ -14,6 +14,7 @@ mod process;
 mod rewind;
 mod run;
 mod serve;
+mod setup;
 mod touched;
 mod warm;
 mod zygote;

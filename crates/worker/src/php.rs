@@ -189,6 +189,8 @@ struct Host {
 
 unsafe extern "C" {
     fn sapi_boot(host: *const Host, ini: *const c_char, ini_path: *const c_char) -> bool;
+    fn sapi_lock_setting(name: *const c_char) -> bool;
+    fn sapi_stay_in_directory();
     fn sapi_start(script: *const c_char) -> State;
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
     fn sapi_find_leaks(which: Find);
@@ -348,6 +350,18 @@ impl<E: Exchange + 'static> Php<E> {
         unsafe { sapi_boot(host, ini.as_ptr(), ini_path) }.then_some(Self {
             exchange: PhantomData,
         })
+    }
+
+    /// Makes the setting `name` one that no script changes. False: there is none of that name.
+    pub(crate) fn lock_setting(&mut self, name: &CStr) -> bool {
+        // SAFETY: PHP is booted; the string lives until the call returns.
+        unsafe { sapi_lock_setting(name.as_ptr()) }
+    }
+
+    /// Scripts do not change to their own folder.
+    pub(crate) fn stay_in_directory(&mut self) {
+        // SAFETY: PHP is booted; sets a flag.
+        unsafe { sapi_stay_in_directory() }
     }
 
     /// Runs the worker script up to its first `hearth_handle_request()`.

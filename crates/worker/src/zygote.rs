@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use ipc::control::{self, Boot, Fork, FromZygote, Mode, Report, ToZygote, ZYGOTE_SOCKET};
+use ipc::logline::Level;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
@@ -24,6 +25,7 @@ use crate::obstacles;
 use crate::php::{self, Php};
 use crate::process::{self, Forked};
 use crate::serve::{self, Own, Shared};
+use crate::setup;
 use crate::warm::{self, Left, Silence};
 
 /// Why a zygote cannot go on.
@@ -134,6 +136,7 @@ fn start(socket: OwnedFd, boot: Boot, shared: Shared) -> Result<Option<Zygote>, 
 }
 
 fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
+    setup::apply(&boot.process).map_err(|why| format!("pool.{}.{why}", boot.pool))?;
     let own = obstacles::descriptors();
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     let c_string = |text: &str| CString::new(text).map_err(|_| format!("{text:?} contains a NUL byte"));
@@ -157,7 +160,16 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
     };
     let mut php = Php::<Silence>::boot(ini, ini_path.map(CString::as_c_str))
         .ok_or_else(|| explain("PHP does not start"))?;
+    for name in &boot.locked_ini {
+        if !php.lock_setting(&c_string(name)?) {
+            let warning = format!("pool.{}.admin_ini.{name}: PHP has no such setting", boot.pool);
+            host::log(None, Level::WARNING, warning.as_bytes());
+        }
+    }
     let mut left = None;
+    if resident && boot.stay_in_dir {
+        php.stay_in_directory();
+    }
     if resident {
         let script = boot
             .script

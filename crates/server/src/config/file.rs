@@ -15,6 +15,14 @@ use super::Sources;
 
 /// The table of PHP's own settings, whose names have dots too.
 pub(super) const INI: &str = "pool.web.ini";
+/// Likewise, of those that scripts may not change.
+pub(super) const ADMIN_INI: &str = "pool.web.admin_ini";
+/// The table of environment variables.
+pub(super) const ENV: &str = "pool.web.env";
+/// The table of limits of the process.
+pub(super) const RLIMITS: &str = "pool.web.rlimits";
+/// Tables whose keys are not settings of their own.
+const TABLES: [&str; 4] = [INI, ADMIN_INI, ENV, RLIMITS];
 /// The pool that every server has.
 pub(super) const FIRST_POOL: &str = "web";
 /// Tables of the file; what is said of `web` holds for every pool. Any other table is reported as a whole, not key by key.
@@ -244,7 +252,7 @@ impl File {
 
 fn is_section(key: &str) -> bool {
     let key = as_first_pool(key);
-    SECTIONS.contains(&&*key) || key.starts_with(INI)
+    SECTIONS.contains(&&*key) || is_in_table(&key)
 }
 
 /// The key of `web` that says the same of it as `key` of its pool.
@@ -254,6 +262,15 @@ pub(super) fn as_first_pool(key: &str) -> Cow<'_, str> {
     };
     let (_, below) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
     Cow::Owned(format!("pool.{FIRST_POOL}{below}"))
+}
+
+/// Whether `key` is one of the [`TABLES`], or below one.
+fn is_in_table(key: &str) -> bool {
+    let below = |table: &str| {
+        key.strip_prefix(table)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    TABLES.iter().any(|table| below(table))
 }
 
 fn plain(value: DeValue<'_>) -> Value {

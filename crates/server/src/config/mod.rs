@@ -8,6 +8,7 @@ mod entry;
 mod file;
 mod limits;
 mod pool;
+mod process;
 mod reader;
 mod resolve;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
 pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Requests, Warmup};
+pub(crate) use process::Process;
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::process::Process;
+
 /// How PHP runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -103,10 +105,14 @@ pub struct Pool {
     pub paranoid: bool,
     /// Number of workers. Default: two a core, at least 2.
     pub workers: u16,
+    /// What becomes of its processes before PHP starts.
+    pub process: Process,
     /// A php.ini, or a folder with one. Default: what PHP itself reads.
     pub php_ini: Option<PathBuf>,
     /// PHP's own settings by name, stronger than any ini file; `ini_set()` may change them at run time. Default: none.
     pub ini: Vec<(String, String)>,
+    /// Likewise, but neither scripts nor `.user.ini` files may change them. Default: none.
+    pub admin_ini: Vec<(String, String)>,
     /// Requests that may wait for a worker. Default 1024, 0 refuses when none is free.
     pub queue_length: usize,
     /// How long a request may wait for a worker. Default 30 s.

@@ -85,6 +85,12 @@ impl Reader {
 
     /// Every setting below `table`, whatever its name: the rest of its key, and its value as text.
     pub(super) fn table(&mut self, table: &'static str) -> Vec<(String, String)> {
+        let entries = self.entries(table).into_iter();
+        entries.map(|(name, text, _)| (name, text)).collect()
+    }
+
+    /// As [`Self::table`], with where each was written.
+    pub(super) fn entries(&mut self, table: &'static str) -> Vec<(String, String, Origin)> {
         let table = self.key(table);
         let below = |key: &str| Some(key.strip_prefix(&table)?.strip_prefix('.')?.to_owned());
         let keys: Vec<(String, String)> = self
@@ -99,9 +105,9 @@ impl Reader {
                 continue;
             };
             match (setting.value, setting.typed) {
-                (Value::Text(text), _) | (_, Some(text)) => all.push((name, text)),
-                (Value::Integer(number), None) => all.push((name, number.to_string())),
-                (Value::Boolean(on), None) => all.push((name, u8::from(on).to_string())),
+                (Value::Text(text), _) | (_, Some(text)) => all.push((name, text, setting.origin)),
+                (Value::Integer(number), None) => all.push((name, number.to_string(), setting.origin)),
+                (Value::Boolean(on), None) => all.push((name, u8::from(on).to_string(), setting.origin)),
                 (value @ (Value::List(_) | Value::Other(_)), None) => {
                     self.wrong(
                         setting.origin,

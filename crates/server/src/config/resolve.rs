@@ -9,7 +9,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::entry::{Entry, entry};
-use super::file::{Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
+use super::file::{ADMIN_INI, Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
+use super::process::process;
 use super::reader::Reader;
 use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
@@ -312,6 +313,7 @@ fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores
         isolation_method: isolation_method(reader),
         paranoid: reader.switch("pool.web.paranoid", false),
         workers: reader.number("pool.web.workers", workers, 1..=most),
+        process: process(reader, dir),
         php_ini: existing(
             reader,
             "pool.web.php_ini",
@@ -320,6 +322,7 @@ fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores
             Path::exists,
         ),
         ini: reader.table(INI),
+        admin_ini: reader.table(ADMIN_INI),
         queue_length: reader.number("pool.web.queue_length", 1024, 0..=1_000_000),
         queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), ZERO..=HOUR),
         request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), ZERO..=DAY),

@@ -23,7 +23,7 @@ use super::access_log::AccessLog;
 use super::{Backend, Site, Sites, bind, split};
 use crate::config::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Log, LogFormat, Mode, Pool,
-    Reload, Requests, Warmup,
+    Process, Reload, Requests, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -292,8 +292,10 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             isolation_method: IsolationMethod::Auto,
             paranoid: false,
             workers: 1,
+            process: Process::default(),
             php_ini: None,
             ini: Vec::new(),
+            admin_ini: Vec::new(),
             queue_length: 1,
             queue_timeout: Duration::from_secs(1),
             request_timeout: Duration::from_secs(1),

@@ -77,10 +77,14 @@ impl Recipe {
             mode,
             isolation: isolation(pool),
             script,
-            dir: text(&pool.dir),
+            dir: text(pool.process.chdir.as_deref().unwrap_or(&pool.dir)),
+            stay_in_dir: pool.process.chdir.is_some(),
+            process: process(&pool.process),
             root: text(&pool.root),
             php_ini: pool.php_ini.as_deref().map(text),
-            ini: ini_lines(&pool.ini),
+            // The later line of a name holds.
+            ini: ini_lines(&pool.ini) + &ini_lines(&pool.admin_ini),
+            locked_ini: pool.admin_ini.iter().map(|(name, _)| name.clone()).collect(),
             warmup: match pool.warmup {
                 config::Warmup::Clean => Warmup::Clean,
                 config::Warmup::Requests => Warmup::Requests,
@@ -149,6 +153,22 @@ impl Recipe {
             .chain(&self.eventfds)
             .map(OwnedFd::try_clone)
             .collect()
+    }
+}
+
+fn process(settings: &config::Process) -> control::Process {
+    control::Process {
+        user: settings.user.clone(),
+        group: settings.group.clone(),
+        umask: settings.umask,
+        rlimits: settings.rlimits.clone(),
+        nice: (settings.nice != 0).then_some(settings.nice),
+        cgroup: settings
+            .cgroup
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        env: settings.env.clone(),
+        clear_env: settings.clear_env,
     }
 }
 

@@ -27,6 +27,7 @@ mod leaky;
 mod legacy;
 mod limits;
 mod nasty;
+mod own_process;
 mod parity;
 mod pools;
 mod randomness;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use ipc::control::{
-    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Mode, ToWorker, ToZygote, Warmup,
+    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Mode, Process, ToWorker, ToZygote, Warmup,
 };
 use ipc::head::{BodyKind, Known, RequestWriter, ResponseReader};
 use ipc::layout::Layout;
@@ -126,9 +126,12 @@ impl Pool {
             isolation: Isolation::None,
             script: Some(script.to_str().unwrap().into()),
             dir: dir.to_str().unwrap().into(),
+            stay_in_dir: false,
+            process: Process::default(),
             root: dir.to_str().unwrap().into(),
             php_ini: None,
             ini: format!("{INI}{ini}"),
+            locked_ini: Vec::new(),
             warmup,
             warmup_requests: queries
                 .iter()

@@ -1,0 +1,253 @@
+//! What the settings of a pool make of its process before PHP starts: cgroup, limits, priority, umask, environment, user.
+//!
+//! Workers are forked from it and inherit all of it. What takes privileges comes before they are given up. Errors begin with the
+//! setting. Runs in: zygote. Called by `zygote`.
+
+use std::ffi::{CStr, CString, OsString};
+use std::io;
+use std::path::Path;
+
+use ipc::control::{Process, Resource};
+use rustix::fs::Mode;
+use rustix::process::{DumpableBehavior, Rlimit, geteuid, set_dumpable_behavior};
+
+use crate::process;
+
+/// Who the process is to be.
+struct Account {
+    uid: u32,
+    gid: u32,
+    /// `None`: only the group is changed, or nobody has that number.
+    name: Option<CString>,
+}
+
+/// Applies them all. The process has one thread.
+pub(crate) fn apply(settings: &Process) -> Result<(), String> {
+    if let Some(folder) = &settings.cgroup {
+        join(Path::new(folder)).map_err(|error| {
+            format!(
+                "cgroup = \"{folder}\": writing cgroup.procs: {error}; expected the folder of a cgroup of version 2 in which \
+                 hearth may write"
+            )
+        })?;
+    }
+    for &(resource, limit) in &settings.rlimits {
+        let rlimit = Rlimit {
+            current: limit,
+            maximum: limit,
+        };
+        rustix::process::setrlimit(kernels(resource), rlimit).map_err(|error| {
+            let name = format!("{resource:?}").to_lowercase();
+            let limit = limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
+            format!("rlimits.{name} = {limit}: {error}; only root can raise a limit")
+        })?;
+    }
+    if let Some(nice) = settings.nice {
+        rustix::process::setpriority_process(None, nice)
+            .map_err(|error| format!("nice = {nice}: {error}; only root can go below what hearth has"))?;
+    }
+    if let Some(umask) = settings.umask {
+        rustix::process::umask(Mode::from_raw_mode(umask));
+    }
+    let account = account(settings)?;
+    set_environment(settings, account.is_some());
+    if let Some(account) = account {
+        let who = match (&settings.user, &settings.group) {
+            (Some(user), _) => format!("user = \"{user}\""),
+            (None, group) => format!("group = \"{}\"", group.as_deref().unwrap_or_default()),
+        };
+        change_to(&account).map_err(|why| format!("{who}: {why}"))?;
+    }
+    Ok(())
+}
+
+fn join(cgroup: &Path) -> io::Result<()> {
+    let me = rustix::process::getpid().as_raw_nonzero().to_string();
+    // One that is not there is not made: that would be a file like any other.
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(cgroup.join("cgroup.procs"))?;
+    io::Write::write_all(&mut file, me.as_bytes())
+}
+
+const fn kernels(resource: Resource) -> rustix::process::Resource {
+    match resource {
+        Resource::As => rustix::process::Resource::As,
+        Resource::Core => rustix::process::Resource::Core,
+        Resource::Cpu => rustix::process::Resource::Cpu,
+        Resource::Data => rustix::process::Resource::Data,
+        Resource::Fsize => rustix::process::Resource::Fsize,
+        Resource::Memlock => rustix::process::Resource::Memlock,
+        Resource::Nofile => rustix::process::Resource::Nofile,
+        Resource::Nproc => rustix::process::Resource::Nproc,
+        Resource::Stack => rustix::process::Resource::Stack,
+    }
+}
+
+fn set_environment(settings: &Process, other_user: bool) {
+    // First, since a value may be one that is removed.
+    let values: Vec<(&str, OsString)> = settings
+        .env
+        .iter()
+        .filter_map(|(name, value)| Some((&**name, value_of(value)?)))
+        .collect();
+    let removed: Vec<OsString> = if settings.clear_env {
+        std::env::vars_os().map(|(name, _)| name).collect()
+    } else if other_user {
+        // Those of root; PHP's start adds those of the user (`sapi/variables.c`).
+        ["USER", "HOME", "LOGNAME"].map(OsString::from).to_vec()
+    } else {
+        Vec::new()
+    };
+    for name in removed {
+        // SAFETY: one thread, and nobody holds a pointer into the environment.
+        unsafe { std::env::remove_var(name) };
+    }
+    for (name, value) in values {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
+/// `$NAME` stands for the value of a variable, if there is one.
+fn value_of(value: &str) -> Option<OsString> {
+    let is_name = |name: &&str| {
+        let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        !name.is_empty() && name.bytes().all(is_part)
+    };
+    match value.strip_prefix('$').filter(is_name) {
+        Some(name) => std::env::var_os(name),
+        None => Some(value.into()),
+    }
+}
+
+/// `None`: it stays who it is.
+fn account(settings: &Process) -> Result<Option<Account>, String> {
+    let mut account = match &settings.user {
+        Some(user) => user_named(user).map_err(|why| format!("user = \"{user}\": {why}"))?,
+        None => Account {
+            uid: geteuid().as_raw(),
+            gid: u32::MAX,
+            name: None,
+        },
+    };
+    if let Some(group) = &settings.group {
+        account.gid = group_named(group).map_err(|why| format!("group = \"{group}\": {why}"))?;
+    } else if settings.user.is_none() {
+        return Ok(None);
+    }
+    if account.gid == u32::MAX {
+        return Err("user: nobody has this number, so `group` must be set as well".to_owned());
+    }
+    Ok(Some(account))
+}
+
+fn user_named(text: &str) -> Result<Account, String> {
+    let name = CString::new(text).map_err(|error| error.to_string())?;
+    // SAFETY: the string ends with a NUL; one thread, so the entry stays until the next call.
+    let mut entry = unsafe { libc::getpwnam(name.as_ptr()) };
+    if entry.is_null()
+        && let Ok(uid) = text.parse()
+    {
+        // SAFETY: as above.
+        entry = unsafe { libc::getpwuid(uid) };
+        if entry.is_null() {
+            return Ok(Account {
+                uid,
+                gid: u32::MAX,
+                name: None,
+            });
+        }
+    }
+    // SAFETY: null, or an entry as above.
+    let entry = unsafe { entry.as_ref() }.ok_or("there is no such user")?;
+    // SAFETY: the name in an entry ends with a NUL.
+    let name = unsafe { CStr::from_ptr(entry.pw_name) };
+    Ok(Account {
+        uid: entry.pw_uid,
+        gid: entry.pw_gid,
+        name: Some(name.to_owned()),
+    })
+}
+
+fn group_named(text: &str) -> Result<u32, String> {
+    let name = CString::new(text).map_err(|error| error.to_string())?;
+    // SAFETY: as in `user_named`.
+    let entry = unsafe { libc::getgrnam(name.as_ptr()) };
+    // SAFETY: null, or an entry that stays until the next call.
+    let gid = unsafe { entry.as_ref() }.map(|entry| entry.gr_gid);
+    gid.or_else(|| text.parse().ok())
+        .ok_or_else(|| "there is no such group".to_owned())
+}
+
+fn change_to(account: &Account) -> Result<(), String> {
+    let &Account { uid, gid, ref name } = account;
+    let is_root = geteuid().is_root();
+    if !is_root && uid == geteuid().as_raw() && gid == rustix::process::getegid().as_raw() {
+        return Ok(());
+    }
+    if !is_root {
+        return Err(
+            "only root can change user and group: start hearth as root, or leave them out".to_owned(),
+        );
+    }
+    // The user last: after that nothing of this is permitted.
+    match name {
+        // SAFETY: the name ends with a NUL; with one thread these calls change the whole process.
+        Some(name) => succeed("initgroups", unsafe { libc::initgroups(name.as_ptr(), gid) })?,
+        // SAFETY: one number is read.
+        None => succeed("setgroups", unsafe { libc::setgroups(1, &raw const gid) })?,
+    }
+    // SAFETY: touches no memory.
+    succeed("setgid", unsafe { libc::setgid(gid) })?;
+    // SAFETY: as above.
+    succeed("setuid", unsafe { libc::setuid(uid) })?;
+    // Another user costs a process both (prctl(2)): its own /proc, which the rewind reads, and its end with the server.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(|error| format!("prctl: {error}"))?;
+    process::die_with_parent().map_err(|error| format!("prctl: {error}"))
+}
+
+fn succeed(call: &str, result: libc::c_int) -> Result<(), String> {
+    if result == 0 {
+        return Ok(());
+    }
+    Err(format!("{call}: {}", io::Error::last_os_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_may_be_that_of_a_variable() {
+        let path = std::env::var_os("PATH");
+        assert!(path.is_some());
+        for (value, expected) in [
+            ("$PATH", path),
+            ("$HEARTH_NO_SUCH_VARIABLE", None),
+            ("$", Some("$".into())),
+            ("$a-b", Some("$a-b".into())),
+            ("cost: $5", Some("cost: $5".into())),
+        ] {
+            assert_eq!(value_of(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn users_and_groups_have_names_or_numbers() {
+        for text in ["root", "0"] {
+            let account = user_named(text).unwrap();
+            assert_eq!((account.uid, account.gid), (0, 0));
+            assert_eq!(account.name.as_deref(), Some(c"root"));
+            assert_eq!(group_named(text), Ok(0));
+        }
+        assert_eq!(user_named("123456789").unwrap().uid, 123_456_789);
+        assert!(user_named("no such user").is_err());
+        assert!(group_named("no such group").is_err());
+        let alone = Process {
+            user: Some("123456789".to_owned()),
+            ..Process::default()
+        };
+        assert!(account(&alone).err().unwrap().contains("`group` must be set"));
+    }
+}
