@@ -191,6 +191,12 @@ impl PoolMemory {
         wake::wake_for_backlog(self.ring(), &self.tail, most, || self.wake_one()) && sleepers.count() > 0
     }
 
+    /// Requests that no worker has taken, as far as workers say; 0 when what they say is impossible.
+    pub fn backlog(&self) -> usize {
+        let backlog = self.ring().backlog(&self.tail).unwrap_or(0);
+        usize::try_from(backlog).unwrap_or(usize::MAX)
+    }
+
     /// Wakes a sleeping worker, if there is one.
     pub fn wake_one(&self) -> bool {
         let Some(worker) = Sleepers(&self.ctl.sleepers.0).take() else {

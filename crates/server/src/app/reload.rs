@@ -118,7 +118,7 @@ impl World {
         let warnings = keep_what_is_fixed(&mut config, &serving);
         descriptors::keep(&mut config);
         let config = Arc::new(config);
-        let enough = |pool: &Pool| usize::from(pool.workers.saturating_sub(pool.max_unavailable)).max(1);
+        let enough = |pool: &Pool| usize::from(pool.min_workers.saturating_sub(pool.max_unavailable)).max(1);
         let (release, booting) = self.boot(Arc::clone(&config), enough).await?;
         match self.try_out(&release, booting).await {
             Ok(started) => Ok(Next {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Bytes. Written in the config file as `"64 KiB"`, `"1 MiB"`, `"2 GiB"` or a bare number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
 impl ByteSize {

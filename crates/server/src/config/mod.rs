@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
-pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Requests, Warmup};
+pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling, Requests, Warmup};
 pub(crate) use process::Process;
 pub(crate) use value::format_duration;
 

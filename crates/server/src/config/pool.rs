@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::limits::ByteSize;
 use super::process::Process;
 
 /// How PHP runs.
@@ -103,8 +104,14 @@ pub struct Pool {
     pub isolation_method: IsolationMethod,
     /// Whether all memory is compared with the image after each request, which takes milliseconds. Default false.
     pub paranoid: bool,
-    /// Number of workers. Default: two a core, at least 2.
+    /// Most workers. Default: two a core, at least 2.
     pub workers: u16,
+    /// Workers that there are at least; more come when requests wait. Default: `workers`.
+    pub min_workers: u16,
+    /// How long the last of more than `min_workers` workers must have had nothing to do before it ends. Default 1 min.
+    pub worker_idle_timeout: Duration,
+    /// When a worker is replaced.
+    pub recycling: Recycling,
     /// What becomes of its processes before PHP starts.
     pub process: Process,
     /// A php.ini, or a folder with one. Default: what PHP itself reads.
@@ -142,6 +149,17 @@ pub struct Requests {
     pub hosts: Vec<String>,
     /// `/status`, or `/api/*` for `/api` and all below it. Empty: any.
     pub paths: Vec<String>,
+}
+
+/// Limits beyond which a worker ends after its request, and is replaced. 0: none, the default of all.
+#[derive(Clone, Debug, Default)]
+pub struct Recycling {
+    /// Requests; each worker's own limit is up to a tenth more or less.
+    pub requests: u64,
+    /// Memory that a worker shares with nobody.
+    pub memory: ByteSize,
+    /// Age; each worker's own limit is up to a tenth more or less.
+    pub age: Duration,
 }
 
 /// A request that shows whether a release works.

@@ -14,7 +14,7 @@ use super::process::process;
 use super::reader::Reader;
 use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
-    Reload, Requests, Sources, Warmup,
+    Recycling, Reload, Requests, Sources, Warmup,
 };
 
 /// Largest `limits.header_bytes`.
@@ -299,6 +299,7 @@ fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores
     let dir = &entry.dir.clone();
     let most = u16::try_from(ipc::layout::MAX_WORKERS).unwrap_or(u16::MAX);
     let workers = u16::try_from(cores * 2).unwrap_or(most).clamp(2, most);
+    let workers = reader.number("pool.web.workers", workers, 1..=most);
     Pool {
         requests: requests_of(reader, (name, origin)),
         name: name.to_owned(),
@@ -312,7 +313,14 @@ fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores
         leak_check: reader.number("pool.web.leak_check", 1000, 0..=1_000_000),
         isolation_method: isolation_method(reader),
         paranoid: reader.switch("pool.web.paranoid", false),
-        workers: reader.number("pool.web.workers", workers, 1..=most),
+        workers,
+        min_workers: reader.number("pool.web.min_workers", workers, 1..=workers),
+        worker_idle_timeout: reader.duration(
+            "pool.web.worker_idle_timeout",
+            Duration::from_mins(1),
+            MILLI..=DAY,
+        ),
+        recycling: recycling(reader),
         process: process(reader, dir),
         php_ini: existing(
             reader,
@@ -339,6 +347,18 @@ fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores
             Path::is_file,
         )
         .unwrap_or_else(worker_binary),
+    }
+}
+
+fn recycling(reader: &mut Reader) -> Recycling {
+    Recycling {
+        requests: reader.number("pool.web.max_requests", 0, 0..=1_000_000_000),
+        memory: reader.size(
+            "pool.web.max_memory",
+            ByteSize(0),
+            ByteSize(0)..=ByteSize::gib(1024),
+        ),
+        age: reader.duration("pool.web.max_age", ZERO, ZERO..=30 * DAY),
     }
 }
 

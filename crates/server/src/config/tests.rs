@@ -560,7 +560,7 @@ fn phps_own_settings_may_have_any_name() {
 
 #[test]
 fn a_pool_has_processes_of_its_own() {
-    let text = "[pool.web]\nuser = 'www-data'\numask = '027'\nnice = 5\nclear_env = true\n\
+    let text = "[pool.web]\nuser = 'www-data'\numask = '027'\nnice = 5\nclear_env = true\nmin_workers = 1\n\
                 [pool.web.rlimits]\nnofile = 1024\ncore = 'unlimited'\nas = '2 GiB'\ncpu = '1 min'\n\
                 [pool.web.env]\nAPP_ENV = 'prod'\nDEBUG = false\n\
                 [pool.web.admin_ini]\nmemory_limit = '1G'\n";
@@ -614,11 +614,17 @@ fn what_no_process_can_have_is_refused() {
             "rlimits.cpu=500 ms",
             "`pool.web.rlimits.cpu` is \"500 ms\": expected a duration of whole",
         ),
+        ("max_age=5", "`pool.web.max_age` is 5: expected a duration"),
         ("environment.A=5", "unknown key `pool.web.environment.A`"),
     ] {
         let errors = project.errors(&[&format!("pool.web.{set}")]);
         assert!(errors.contains(expected), "{errors}");
     }
+    let errors = project.errors(&["pool.web.workers=2", "pool.web.min_workers=3"]);
+    assert!(
+        errors.contains("`pool.web.min_workers` is 3: must be from 1 to 2"),
+        "{errors}"
+    );
 }
 
 const DOCUMENTED: &str = include_str!("../../../../docs/config.toml");

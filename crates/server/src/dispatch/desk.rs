@@ -3,7 +3,7 @@
 //! Completions, deaths of workers and deadlines come in here and wake the exchange that they concern.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ pub(super) struct Desk {
     pub(super) free: Semaphore,
     /// No worker will come for what waits, or runs and loses its worker.
     pub(super) given_up: AtomicBool,
+    /// How many workers the pool has.
+    pub(super) workers_there: AtomicU32,
     pub(super) limits: Limits,
     pub(super) orders: mpsc::Sender<WorkerOrder>,
     /// Told when requests wait although workers sleep, since enough are at work; the reactor looks again in a moment.
@@ -52,8 +54,6 @@ pub(super) struct Desk {
 pub(super) struct Limits {
     pub(super) queue_timeout: Duration,
     pub(super) deadlines: Deadlines,
-    /// Workers of the pool.
-    pub(super) workers: u32,
     /// Processors: so many workers at work are enough as long as they are quick.
     pub(super) cores: u32,
 }
@@ -87,6 +87,7 @@ impl Desk {
             reactor,
             free: Semaphore::new(slots.entries.len()),
             given_up: AtomicBool::new(false),
+            workers_there: AtomicU32::new(0),
             slots: Mutex::new(slots),
             memory,
             workers: Workers::default(),
@@ -151,10 +152,9 @@ impl Desk {
 
     /// Wakes workers for what was queued.
     pub(super) fn announce(&self) {
-        if self
-            .memory
-            .wake_for_backlog(self.limits.workers, self.limits.cores)
-        {
+        // Relaxed: see `PoolShared::set_workers`.
+        let workers = self.workers_there.load(Ordering::Relaxed);
+        if self.memory.wake_for_backlog(workers, self.limits.cores) {
             self.left_behind.notify_one();
         }
     }

@@ -88,7 +88,6 @@ impl PoolShared {
                 request_timeout: pool.request_timeout,
                 request_grace: pool.request_grace,
             },
-            workers: u32::from(pool.workers),
             cores: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1)),
         };
         let (mut desks, mut sides, mut eventfds) = (Vec::new(), Vec::new(), Vec::new());
@@ -202,6 +201,21 @@ impl PoolShared {
         let in_use = |desk: &Arc<Desk>| slots.saturating_sub(desk.free.available_permits());
         // Relaxed: as in `Waiting`.
         self.desks.iter().map(in_use).sum::<usize>() + self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Requests that wait for a worker, as far as the queue can be believed.
+    pub fn queued(&self) -> usize {
+        // Relaxed: as in `Waiting`.
+        self.memory.backlog() + self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Supervise: so many workers there are from now on, or will be in a moment.
+    pub fn set_workers(&self, workers: usize) {
+        for desk in &self.desks {
+            let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+            // Relaxed: it only decides how many are woken at a time.
+            desk.workers_there.store(workers, Ordering::Relaxed);
+        }
     }
 
     /// What the pool is at, for people.

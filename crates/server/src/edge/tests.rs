@@ -23,7 +23,7 @@ use super::access_log::AccessLog;
 use super::{Backend, Site, Sites, bind, split};
 use crate::config::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Log, LogFormat, Mode, Pool,
-    Process, Reload, Requests, Warmup,
+    Process, Recycling, Reload, Requests, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -292,6 +292,9 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             isolation_method: IsolationMethod::Auto,
             paranoid: false,
             workers: 1,
+            min_workers: 1,
+            worker_idle_timeout: Duration::from_mins(1),
+            recycling: Recycling::default(),
             process: Process::default(),
             php_ini: None,
             ini: Vec::new(),

@@ -8,6 +8,9 @@
 //! | module | what |
 //! |---|---|
 //! | `policy` | what to do, and when: pure |
+//! | `scale`, `recycle` | how many workers, and for how long: pure |
+//! | `upkeep` | has both looked at |
+//! | `events` | what is heard of the processes |
 //! | `zygote`, `worker` | one process each, with its sockets and pipes |
 //! | `process` | a pidfd: end, status, kill |
 //! | `socket` | control messages without blocking |
@@ -22,16 +25,20 @@
 
 mod ending;
 mod error;
+mod events;
 mod inspect;
 mod leaks;
 mod orders;
 mod output;
 mod policy;
 mod process;
+mod recycle;
+mod scale;
 mod socket;
 mod stacks;
 pub(crate) mod status;
 mod stop;
+mod upkeep;
 mod worker;
 mod zygote;
 
@@ -43,21 +50,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use ipc::control::{Fork, FromZygote, Undoing};
-use ipc::scoreboard::Command;
 use ipc::server_side::WorkerMemory;
 use ipc::slot::{Incarnation, WorkerId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 
-use self::ending::Ending;
 pub(crate) use self::error::StartError;
 pub(crate) use self::inspect::{Inspection, inspect};
 use self::policy::{Action, State};
 pub(crate) use self::process::Family;
-use self::process::Process;
-use self::worker::{Cause, Figures, Lost, Surroundings, Unborn, Who, Worker};
+use self::upkeep::{Measured, Upkeep};
+use self::worker::{Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
 use crate::config;
 use crate::dispatch::{PoolShared, WorkerOrder};
@@ -122,6 +127,8 @@ enum Event {
     },
     /// The application of a worker wants its code to be read anew.
     ReloadWanted { worker: WorkerId },
+    /// The memory of workers was measured.
+    Measured(Measured),
 }
 
 impl Event {
@@ -153,8 +160,7 @@ pub(crate) struct Supervisor {
     workers: BTreeMap<u16, Worker>,
     /// Perhaps forked, perhaps still alive: their numbers are not forked again before it is certain that they are gone.
     lost: BTreeMap<u16, Lost>,
-    /// No worker is wanted.
-    resting: bool,
+    upkeep: Upkeep,
     /// Why all workers are being killed; none is forked until the last is gone and the queue was emptied.
     purge: Option<&'static str>,
     incarnations: Vec<Incarnation>,
@@ -178,12 +184,15 @@ impl Supervisor {
         // Workers outlive their zygote; then they become our children, and we see how they end.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let (events, inbox) = mpsc::channel(EVENTS);
-        let workers = settings.workers;
+        let mut state = State::new(settings.workers, settings.boot_timeout);
+        let upkeep = Upkeep::new(settings);
+        state.want(upkeep.fewest());
+        pool.set_workers(upkeep.fewest());
         Ok(Self {
             settings: settings.clone(),
             recipe: Recipe::new(settings, pool.memory(), eventfds, warmup_requests),
             pool,
-            state: State::new(workers, settings.boot_timeout),
+            state,
             zygote: None,
             numbers: kin.numbers,
             family: kin.family,
@@ -193,9 +202,9 @@ impl Supervisor {
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
             lost: BTreeMap::new(),
-            resting: false,
+            upkeep,
             purge: None,
-            incarnations: vec![Incarnation(0); usize::from(workers)],
+            incarnations: vec![Incarnation(0); usize::from(settings.workers)],
             start_error: None,
             inbox,
             events,
@@ -222,12 +231,14 @@ impl Supervisor {
     /// place only.
     pub(crate) async fn step(&mut self) {
         self.end_purge();
-        let plan = self.state.plan(Instant::now());
+        let now = Instant::now();
+        self.look_after(now);
+        let plan = self.state.plan(now);
         for action in plan.actions {
             self.perform(action);
         }
         let reports = self.workers.values().filter_map(Worker::report_due);
-        let wake_at = reports.chain(plan.wake_at).min();
+        let wake_at = reports.chain(plan.wake_at).chain(self.upkeep.next_look()).min();
         let alarm = async {
             match wake_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -335,207 +346,10 @@ impl Supervisor {
             } => self.note_message(generation, message, fds),
             Event::ZygoteGone { generation } => self.note_zygote_gone(generation),
             Event::WorkerGone { worker, incarnation } => self.note_worker_gone((worker, incarnation)),
+            Event::Measured(measured) => self.note_measured(measured),
             Event::ReloadWanted { worker } => {
                 info!(worker = worker.0, "opcache_reset() asked for a reload");
             }
-        }
-    }
-
-    fn note_message(&mut self, generation: u32, message: FromZygote, fds: Vec<OwnedFd>) {
-        match message {
-            FromZygote::Ready {
-                php_version,
-                boot_ms,
-                undoing,
-            } => {
-                zygote::log_ready(generation, &php_version, boot_ms, undoing.as_ref());
-                self.booted.push(Booted {
-                    generation,
-                    php_version,
-                    boot_ms,
-                    undoing,
-                });
-                self.state.zygote_ready();
-            }
-            FromZygote::BootFailed { reason } => {
-                error!(generation, reason, "application not booted");
-                if let Some(zygote) = &mut self.zygote {
-                    zygote.boot_failure = Some(reason);
-                }
-            }
-            // Only `inspect` asks.
-            FromZygote::Report(_) => debug!(generation, "report not asked for"),
-            FromZygote::Forked {
-                worker,
-                incarnation,
-                pid,
-            } => {
-                let who = (WorkerId(worker), Incarnation(incarnation));
-                self.note_forked(generation, who, (pid, fds));
-            }
-            FromZygote::ForkFailed {
-                worker,
-                incarnation,
-                reason,
-            } => {
-                error!(worker, incarnation, reason, "worker not forked");
-                if self
-                    .take_unborn((WorkerId(worker), Incarnation(incarnation)))
-                    .is_some()
-                {
-                    self.state.fork_failed(worker, Instant::now());
-                }
-            }
-            FromZygote::Exited {
-                worker,
-                incarnation,
-                code,
-                signal,
-            } => {
-                let who = (WorkerId(worker), Incarnation(incarnation));
-                self.settle(who, Ending::reported(code, signal));
-            }
-        }
-    }
-
-    fn note_forked(&mut self, generation: u32, who: Who, (pid, fds): (i32, Vec<OwnedFd>)) {
-        let (number, incarnation) = (who.0.0, who.1);
-        let expected = self.take_unborn(who);
-        let pidfd = fds.into_iter().next();
-        let process = pidfd.map(|pidfd| Process::new(pid, pidfd, &self.family));
-        match (expected, process) {
-            (Some(unborn), Some(Ok(process))) => {
-                let worker = unborn.born((generation, who), process, &self.surroundings());
-                self.totals.forked += 1;
-                self.workers.insert(number, worker);
-                self.state.worker_started(number);
-                if let Some(reason) = self.purge
-                    && let Some(worker) = self.workers.get_mut(&number)
-                {
-                    worker.kill(reason);
-                }
-                info!(worker = number, incarnation = incarnation.0, pid, "worker ready");
-                if self.state.is_stopping() || self.resting {
-                    self.pool.memory().command(who.0, Command::Drain);
-                }
-            }
-            (expected, _) => {
-                // If nobody expected it, its lifeline closed long ago.
-                error!(
-                    worker = number,
-                    pid, "worker given up: the zygote's report makes no sense"
-                );
-                if let Some(unborn) = expected {
-                    self.give_up(number, unborn, Cause::SenselessReport);
-                }
-            }
-        }
-    }
-
-    fn note_zygote_gone(&mut self, generation: u32) {
-        let Some(zygote) = self.zygote.take_if(|zygote| zygote.generation == generation) else {
-            return;
-        };
-        let why = zygote.process.reap().unwrap_or(Ending::Unknown);
-        if self.state.is_stopping() {
-            debug!(generation, %why, "zygote ended");
-        } else if self.state.is_booting() {
-            let error = match zygote.boot_failure {
-                Some(reason) => StartError::Boot { reason },
-                None => StartError::unexplained(why, &zygote.tail.text()),
-            };
-            error!(generation, %why, "zygote did not boot");
-            self.start_error.get_or_insert(error);
-        } else {
-            warn!(generation, %why, workers = self.workers.len(), "zygote died");
-        }
-        for (number, unborn) in std::mem::take(&mut self.unborn) {
-            self.give_up(number, unborn, Cause::ZygoteDied);
-        }
-        self.state.zygote_gone(Instant::now());
-        // What it had not reaped has become ours.
-        let ended: Vec<(Who, Ending)> = self.each_worker(|who, worker| Some((who, worker.process.reap()?)));
-        for (who, ending) in ended {
-            self.settle(who, ending);
-        }
-    }
-
-    fn note_worker_gone(&mut self, who: Who) {
-        self.note_lost_gone(who);
-        let Some(worker) = self.worker(who) else { return };
-        if let Some(ending) = worker.process.reap() {
-            self.settle(who, ending);
-            return;
-        }
-        // The zygote is its parent and says how it ended, soon.
-        if let Some(worker) = self.workers.get_mut(&who.0.0) {
-            worker.gone_since.get_or_insert_with(Instant::now);
-        }
-    }
-
-    fn give_up(&mut self, number: u16, unborn: Unborn, cause: Cause) {
-        let lost = unborn.give_up(WorkerId(number), cause, &self.surroundings());
-        self.lost.insert(number, lost);
-        self.state.worker_lost(number);
-    }
-
-    /// A lost worker is certainly gone: dispatch settles what it may have claimed, and its number may be forked again.
-    fn note_lost_gone(&mut self, (worker, incarnation): Who) {
-        // Its predecessor's end may be told only now.
-        let Some(&Lost { cause, .. }) = self
-            .lost
-            .get(&worker.0)
-            .filter(|lost| lost.incarnation == incarnation)
-        else {
-            return;
-        };
-        self.lost.remove(&worker.0);
-        self.pool.worker_died(worker, incarnation, &cause.to_string());
-        match cause {
-            Cause::ZygoteDied => self.state.lost_is_gone(worker.0),
-            Cause::SenselessReport => self.state.fork_failed(worker.0, Instant::now()),
-        }
-    }
-
-    /// Settles dead workers about which nothing was said in time.
-    fn settle_unexplained(&mut self, now: Instant) {
-        let overdue = self.each_worker(|who, worker| (worker.report_due()? <= now).then_some(who));
-        for who in overdue {
-            self.settle(who, Ending::Unknown);
-        }
-    }
-
-    /// A worker is dead: dispatch settles what it held, the log says why, policy says when it is replaced.
-    fn settle(&mut self, who: Who, ending: Ending) {
-        if self.worker(who).is_none() {
-            return;
-        }
-        let (number, incarnation) = (who.0.0, who.1.0);
-        let Some(worker) = self.workers.remove(&number) else {
-            return;
-        };
-        let figures = self.figures(who.0);
-        let why = worker
-            .killed()
-            .map_or_else(|| ending.to_string(), |reason| format!("killed: {reason}"));
-        self.pool.worker_died(who.0, who.1, &why);
-        let delay = self
-            .state
-            .worker_ended(number, ending, figures.record(), Instant::now());
-        let (pid, requests) = (worker.process.pid(), figures.requests);
-        self.totals.requests += requests;
-        self.totals.died += u64::from(!ending.is_planned());
-        let request = figures.running.map(tracing::field::display);
-        if ending.is_planned() {
-            info!(worker = number, incarnation, pid, requests, why, "worker ended");
-        } else {
-            warn!(
-                worker = number,
-                incarnation, pid, requests, request, why, "worker died"
-            );
-        }
-        if !delay.is_zero() {
-            warn!(worker = number, ?delay, "worker crashes in a row, replaced later");
         }
     }
 
@@ -554,6 +368,7 @@ impl Supervisor {
         Surroundings {
             pool: &self.pool,
             leaks: &self.leaks,
+            recycling: &self.settings.recycling,
             events: &self.events,
             tasks: &self.tasks,
         }

@@ -251,6 +251,20 @@ impl State {
         self.wanted = workers.min(self.seats.len());
     }
 
+    /// As said by [`State::want`].
+    pub(super) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// Whether a worker that is wanted will be there in a moment.
+    pub(super) fn expects_workers(&self, now: Instant) -> bool {
+        self.seats.iter().take(self.wanted).any(|(seat, _)| match *seat {
+            Seat::Empty { until } => until.is_none_or(|at| at <= now),
+            Seat::Forking { .. } => true,
+            Seat::Lost | Seat::Taken => false,
+        })
+    }
+
     /// Whether no worker is forked for now.
     pub(super) fn hold(&mut self, held: bool) {
         self.held = held;
@@ -466,6 +480,23 @@ mod tests {
         assert_eq!(state.plan(now).actions, [Action::StartZygote]);
         state.zygote_ready();
         assert_eq!(state.plan(now).actions, [Action::Fork(0), Action::Fork(1)]);
+    }
+
+    #[test]
+    fn a_worker_is_expected_from_its_fork_on_but_not_while_it_is_held_back() {
+        let now = Instant::now();
+        let mut state = ready(2, now);
+        state.want(1);
+        assert!(state.expects_workers(now));
+        assert_eq!(state.plan(now).actions, [Action::Fork(0)]);
+        assert!(state.expects_workers(now));
+        state.worker_started(0);
+        assert!(!state.expects_workers(now));
+        state.want(2);
+        assert_eq!((state.expects_workers(now), state.wanted()), (true, 2));
+        state.fork_failed(1, now);
+        assert!(!state.expects_workers(now));
+        assert!(state.expects_workers(now + FIRST_DELAY));
     }
 
     #[test]

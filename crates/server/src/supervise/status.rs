@@ -1,6 +1,7 @@
 //! What the supervisor says of its processes, for `hearth status`. Runs in: server.
 
 use std::fs;
+use std::io;
 use std::time::{Duration, Instant};
 
 use ipc::scoreboard::Stage;
@@ -118,9 +119,18 @@ impl Supervisor {
 /// Adds the memory of each worker. Takes up to some milliseconds a worker: the kernel walks its pages. Blocks.
 pub(crate) fn measure(pool: &mut report::Pool) {
     for worker in &mut pool.workers {
-        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", worker.pid));
-        worker.memory = rollup.ok().map(|text| memory(&text));
+        worker.memory = memory_of(worker.pid).ok();
     }
+}
+
+/// Memory that a process shares with nobody. Blocks as [`measure`].
+pub(super) fn private_bytes(pid: i32) -> io::Result<u64> {
+    Ok(memory_of(pid)?.private_bytes)
+}
+
+fn memory_of(pid: i32) -> io::Result<report::Memory> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    Ok(memory(&rollup))
 }
 
 /// To milliseconds.

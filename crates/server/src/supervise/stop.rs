@@ -28,16 +28,14 @@ impl Supervisor {
 
     /// Lets workers finish the request that they run, then ends them. The zygote stays, to fork again at [`Supervisor::wake`].
     pub(crate) fn rest(&mut self) {
-        self.resting = true;
-        self.state.want(0);
+        self.want(0);
         self.drain_workers();
     }
 
     /// Forks workers again after [`Supervisor::rest`].
     pub(crate) fn wake(&mut self) {
-        self.resting = false;
         self.pool.give_up(false);
-        self.state.want(usize::from(self.settings.workers));
+        self.want(self.upkeep.fewest());
     }
 
     /// Kills the workers that are left although they were to finish, and says what they run. What they ran, or what waits for them,

@@ -24,6 +24,8 @@ use super::policy::Record;
 use super::process::Process;
 use super::socket::Socket;
 use super::stacks::Stacks;
+use super::upkeep::Vitals;
+use crate::config;
 use crate::dispatch::{PoolShared, RequestId};
 
 /// How long the zygote's report about a dead worker is waited for.
@@ -112,7 +114,7 @@ impl Unborn {
         process: Process,
         env: &Surroundings<'_>,
     ) -> Worker {
-        let process = Arc::new(process);
+        let (now, process) = (Instant::now(), Arc::new(process));
         let pool = Arc::clone(env.pool);
         let stacks = Arc::new(Stacks::default());
         env.tasks.spawn(output::pump(
@@ -130,7 +132,8 @@ impl Unborn {
         Worker {
             generation,
             incarnation: who.1,
-            born: Instant::now(),
+            born: now,
+            vitals: Vitals::new(env.recycling, now),
             process,
             stacks,
             gone_since: None,
@@ -169,6 +172,7 @@ impl fmt::Display for Cause {
 pub(super) struct Surroundings<'a> {
     pub(super) pool: &'a Arc<PoolShared>,
     pub(super) leaks: &'a Arc<Book>,
+    pub(super) recycling: &'a config::Recycling,
     pub(super) events: &'a mpsc::Sender<Event>,
     pub(super) tasks: &'a TaskTracker,
 }
@@ -184,6 +188,7 @@ pub(super) struct Worker {
     pub(super) process: Arc<Process>,
     /// Who waits for its word on a request.
     pub(super) stacks: Arc<Stacks>,
+    pub(super) vitals: Vitals,
     /// When its pidfd fired.
     pub(super) gone_since: Option<Instant>,
     /// Why the server killed it.

@@ -24,6 +24,8 @@ function respond(): void
         '/gate' => gate($_GET['open']),
         // As /gate the first time, tells it by the file; answers at once the second time.
         '/once' => once($_GET['mark']),
+        // Keeps some memory beyond the request, where that is possible, and says how often it has.
+        '/keep' => keep((int) $_GET['mib']),
         // Ends the process.
         '/kill' => posix_kill(getmypid(), 9),
         // Sets a status and a header.
@@ -47,6 +49,13 @@ function fatal(): void
     echo 'said before the error';
     // A compile-time error that cannot be caught.
     eval('class Twice {} class Twice {}');
+}
+
+function keep(int $mib): void
+{
+    static $kept = [];
+    $kept[] = str_repeat('x', $mib << 20);
+    echo count($kept);
 }
 
 function gate(string $file): void
