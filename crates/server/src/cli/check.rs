@@ -69,7 +69,14 @@ fn describe_pool(pool: &Pool, text: &mut String) {
         "script",
         &pool.script.as_deref().map_or("that of the URL".to_owned(), path),
     );
-    line(text, "workers", &pool.workers.to_string());
+    let workers = match (pool.min_workers, pool.workers) {
+        (least, most) if least == most => most.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    };
+    line(text, "workers", &workers);
+    if let Some(user) = &pool.process.user {
+        line(text, "user", user);
+    }
     line(text, "request timeout", &format_duration(pool.request_timeout));
     line(
         text,

@@ -583,6 +583,16 @@ fn a_pool_has_processes_of_its_own() {
 #[test]
 fn what_no_process_can_have_is_refused() {
     let project = Project::new(&[]);
+    // Of any pool.
+    let errors = project.errors(&[
+        "pool.api.paths=/api/*",
+        "pool.api.env.A=1",
+        "pool.api.rlimits.cpu=x",
+    ]);
+    assert!(
+        errors.starts_with("--set pool.api.rlimits.cpu=x: `pool.api.rlimits.cpu` is \"x\": "),
+        "{errors}"
+    );
     for (set, expected) in [
         (
             "umask=99",

@@ -6,9 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::{Value, json};
 
-use crate::harness::{App, Server};
+use crate::harness::{App, Server, kill};
 
 /// Number of a user without an entry, to whom nothing belongs.
 const STRANGER: u32 = 54_321;
@@ -246,6 +248,29 @@ fn php_runs_as_another_user_as_well_as_before() {
     });
     // What is undone, and how, does not depend on the user.
     assert_eq!(after, before);
+}
+
+#[test]
+fn a_zygote_of_another_user_ends_with_the_server() {
+    if !is_root() {
+        return;
+    }
+    let project = Project::new();
+    let settings = ["pool.web.mode=classic", "pool.web.user=nobody"];
+    let mut server = Server::start(&App::at(&project.0), &settings);
+    let event = server.log.wait("zygote started", |_| true);
+    let zygote = i32::try_from(event["pid"].as_i64().unwrap()).unwrap();
+    // So it cannot see that nobody talks to it any more: only the kernel ends it.
+    kill(zygote, Signal::STOP);
+    let pidfd = pidfd_open(Pid::from_raw(zygote).unwrap(), PidfdFlags::empty()).unwrap();
+    server.signal(Signal::KILL);
+    server.wait_for_end();
+    let patience = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
+    };
+    let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+    assert_eq!(poll(&mut ended, Some(&patience)).unwrap(), 1);
 }
 
 #[test]
