@@ -48,6 +48,9 @@ use crate::edge::access_log::AccessLog;
 use crate::edge::{self, Sites};
 use crate::report::ServerState;
 
+/// Shortest time between two reloads that an application asks for.
+const BETWEEN_WANTED: Duration = Duration::from_secs(10);
+
 /// Serves until a signal says stop. An error before the ready line means that nothing was served.
 pub fn run(mut config: Config, sources: Sources) -> anyhow::Result<()> {
     descriptors::keep(&mut config);
@@ -89,6 +92,7 @@ async fn serve(config: Arc<Config>, sources: Sources) -> anyhow::Result<()> {
         serving: Served { release, sources },
         previous: None,
         reloading: None,
+        last_wanted: None,
         queue: VecDeque::new(),
     };
     let ended = server.run(&mut signals, config.stop_timeout).await;
@@ -150,6 +154,8 @@ struct Server {
     /// What was served before, while it can be returned to, and the task that ends it.
     previous: Option<(Served, AbortHandle)>,
     reloading: Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
+    /// When an application had a reload last.
+    last_wanted: Option<Instant>,
     /// Reloads that were asked for while another was under way.
     queue: VecDeque<Waiting>,
 }
@@ -158,7 +164,7 @@ impl Server {
     /// Returns when everything has ended.
     async fn run(&mut self, signals: &mut Signals, stop_timeout: Duration) -> anyhow::Result<()> {
         let ended = loop {
-            // Cancel-safe: each of the four is.
+            // Cancel-safe: each of the five is.
             tokio::select! {
                 order = signals.next() => match order {
                     Order::Reload => self.wish(Waiting::new(Wish::Anew, None)),
@@ -166,6 +172,11 @@ impl Server {
                 },
                 error = self.connections.failed() => break Err(error),
                 ask = self.answers.next() => self.answer(ask),
+                () = wanted(&self.world, self.last_wanted), if self.reloading.is_none() => {
+                    self.world.kin.forget_wish();
+                    self.last_wanted = Some(Instant::now());
+                    self.wish(Waiting::new(Wish::Anew, None));
+                }
                 prepared = finished(&mut self.reloading) => self.finish_reload(prepared).await,
             }
         };
@@ -338,6 +349,15 @@ impl Server {
         for release in self.world.releases() {
             release.cut().await;
         }
+    }
+}
+
+/// Returns when an application wants a reload and may have one: one that wants it with each request would boot without end.
+/// Cancel-safe.
+async fn wanted(world: &World, last: Option<Instant>) {
+    world.kin.reload_wanted().await;
+    if let Some(last) = last {
+        tokio::time::sleep_until((last + BETWEEN_WANTED).into()).await;
     }
 }
 

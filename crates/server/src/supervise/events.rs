@@ -75,7 +75,7 @@ impl Supervisor {
         let (number, incarnation) = (who.0.0, who.1);
         let expected = self.take_unborn(who);
         let pidfd = fds.into_iter().next();
-        let process = pidfd.map(|pidfd| Process::new(pid, pidfd, &self.family));
+        let process = pidfd.map(|pidfd| Process::new(pid, pidfd, &self.kin.family));
         match (expected, process) {
             (Some(unborn), Some(Ok(process))) => {
                 let worker = unborn.born((generation, who), process, &self.surroundings());

@@ -22,11 +22,13 @@
 //! | `error` | why there is no pool |
 //! | `status` | what is said of all of them |
 //! | `inspect` | a boot that serves nothing |
+//! | `kin` | what supervisors share |
 
 mod ending;
 mod error;
 mod events;
 mod inspect;
+mod kin;
 mod leaks;
 mod orders;
 mod output;
@@ -46,7 +48,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use ipc::control::{Fork, FromZygote, Undoing};
@@ -59,8 +60,8 @@ use tracing::{debug, error, info};
 
 pub(crate) use self::error::StartError;
 pub(crate) use self::inspect::{Inspection, inspect};
+pub(crate) use self::kin::Kin;
 use self::policy::{Action, State};
-pub(crate) use self::process::Family;
 use self::upkeep::{Measured, Upkeep};
 use self::worker::{Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
@@ -80,24 +81,6 @@ pub(crate) struct Started {
     pub(crate) php_version: String,
     /// How long the boot took.
     pub(crate) boot_ms: u64,
-}
-
-/// What the supervisors of a server share.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kin {
-    numbers: Numbers,
-    family: Family,
-}
-
-/// Numbers of generations.
-#[derive(Clone, Debug, Default)]
-struct Numbers(Arc<AtomicU32>);
-
-impl Numbers {
-    fn next(&self) -> u32 {
-        // Relaxed: a number, no more.
-        self.0.fetch_add(1, Ordering::Relaxed) + 1
-    }
 }
 
 /// What a zygote said when it had booted.
@@ -149,8 +132,7 @@ pub(crate) struct Supervisor {
     recipe: Recipe,
     state: State,
     zygote: Option<Zygote>,
-    numbers: Numbers,
-    family: Family,
+    kin: Kin,
     /// What booted, of which a process may live.
     booted: Vec<Booted>,
     totals: report::Totals,
@@ -194,8 +176,7 @@ impl Supervisor {
             pool,
             state,
             zygote: None,
-            numbers: kin.numbers,
-            family: kin.family,
+            kin,
             booted: Vec::new(),
             totals: report::Totals::default(),
             leaks: Arc::new(leaks::Book::new(&settings.name, &settings.dir)),
@@ -249,7 +230,7 @@ impl Supervisor {
         tokio::select! {
             Some(event) = self.inbox.recv() => self.note(event),
             Some(order) = self.orders.recv() => self.follow(&order),
-            _ = self.children.recv() => process::reap_strangers(&self.family),
+            _ = self.children.recv() => process::reap_strangers(&self.kin.family),
             () = alarm => self.settle_unexplained(Instant::now()),
         }
     }
@@ -274,7 +255,7 @@ impl Supervisor {
     }
 
     fn start_zygote(&mut self) {
-        let number = self.numbers.next();
+        let number = self.kin.next_generation();
         let in_use = |generation| {
             self.workers
                 .values()
@@ -285,7 +266,7 @@ impl Supervisor {
             number,
             self.pool.memory(),
             self.events.clone(),
-            (&self.tasks, &self.family),
+            (&self.tasks, &self.kin.family),
         );
         match started {
             Ok(zygote) => {
@@ -349,6 +330,7 @@ impl Supervisor {
             Event::Measured(measured) => self.note_measured(measured),
             Event::ReloadWanted { worker } => {
                 info!(worker = worker.0, "opcache_reset() asked for a reload");
+                self.kin.want_reload();
             }
         }
     }

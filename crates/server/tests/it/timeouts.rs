@@ -281,5 +281,7 @@ fn an_application_that_resets_the_cache_asks_for_a_reload() {
         server
             .log
             .wait("opcache_reset() asked for a reload", |event| event["worker"] == 0);
+        server.log.wait("reloaded", |event| event["generation"] == 2);
+        assert_eq!(server.get("/next").status, 200);
     });
 }
