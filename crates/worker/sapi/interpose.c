@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -97,7 +98,7 @@ static void spoil(const char *call)
 	}
 }
 
-/* Descriptors of the boot are open again after a rewind. */
+/* Descriptors of the boot are open again after a rewind, with no lock that a request took. */
 static void note_descriptor(int fd)
 {
 	if (fd <= touched.last_boot_fd) {
@@ -351,6 +352,11 @@ VISIBLE int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 	return sigprocmask(how, set, old) == 0 ? 0 : errno;
 }
 
+static bool is_lock(int command)
+{
+	return command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+}
+
 /*
  * Flags belong to the open file, which may have another name among the descriptors of the boot. All commands take
  * either no argument or one word.
@@ -363,13 +369,21 @@ VISIBLE int fcntl(int fd, int command, ...)
 	va_start(list, command);
 	argument = va_arg(list, void *);
 	va_end(list);
-	if (command == F_SETFL || (command == F_SETFD && fd <= touched.last_boot_fd)) {
+	if (command == F_SETFL) {
 		note(SAPI_TOUCHED_FDS);
+	} else if (command == F_SETFD || is_lock(command)) {
+		note_descriptor(fd);
 	}
 	return (int) syscall(SYS_fcntl, fd, command, argument);
 }
 
 VISIBLE int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
+
+VISIBLE int flock(int fd, int operation)
+{
+	note_descriptor(fd);
+	return (int) syscall(SYS_flock, fd, operation);
+}
 
 VISIBLE int close(int fd)
 {

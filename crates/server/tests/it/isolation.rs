@@ -3,6 +3,7 @@
 //! `nasty` looks for traces in every corner, `parity` compares with php-fpm; here are the choice of the way, and what must never
 //! cost a worker.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -127,6 +128,48 @@ fn what_a_request_leaves_in_its_process_is_unseen_by_the_next() {
     let first = server.get(&format!("/look?lock={lock}")).text();
     server.get(&format!("/leave?lock={lock}"));
     assert_ne!(server.get(&format!("/look?lock={lock}")).text(), first);
+}
+
+/// Whether any process has a lock on the file: `/proc/locks` names it as `major:minor:inode`.
+fn is_locked(path: &Path) -> bool {
+    let inode = std::fs::metadata(path).unwrap().ino();
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.contains(&format!(":{inode} "))
+}
+
+#[test]
+fn locks_that_a_request_takes_on_files_of_the_boot_end_with_it() {
+    let folder = std::env::temp_dir().join(format!("hearth-locks-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let app = App::at(&dir()).with_env("TEST_FOLDER", &folder.display().to_string());
+    let files = ["file", "database"].map(|name| folder.join(name));
+    for way in ["auto", "fork"] {
+        let way = format!("pool.web.isolation_method={way}");
+        let server = start_app(&app, &["pool.web.script=locks.php", "pool.web.workers=1", &way]);
+        for _ in 0..3 {
+            for target in ["/file", "/database", "/both"] {
+                assert_eq!(server.get(target).text(), "served", "{way} {target}");
+                // The only worker takes the next one when it has undone the last.
+                assert_eq!(server.get("/").text(), "served");
+                let locked = files.each_ref().map(|file| is_locked(file));
+                assert_eq!(locked, [false, false], "{way} {target}");
+            }
+        }
+        assert_same_workers(&server, 1);
+    }
+    // What is asserted can be seen.
+    let server = start_app(
+        &app,
+        &[
+            "pool.web.script=locks.php",
+            "pool.web.workers=1",
+            "pool.web.isolation=none",
+        ],
+    );
+    assert_eq!(server.get("/both").text(), "served");
+    assert_eq!(files.each_ref().map(|file| is_locked(file)), [true, true]);
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

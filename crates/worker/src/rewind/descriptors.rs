@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl, flock};
 
 use crate::process::open_descriptors;
 
@@ -66,12 +66,14 @@ impl Descriptors {
         self.last_boot
     }
 
-    /// Closes what the request has opened. With `all`, also opens again what it may have closed, and gives open files their flags.
+    /// Closes what the request has opened. With `all`, also opens again what it may have closed, gives open files their flags, and
+    /// drops locks.
     pub(crate) fn restore(&self, all: bool) -> io::Result<()> {
         if all {
             for saved in &self.saved {
                 saved.restore()?;
             }
+            self.unlock()?;
         }
         for (number, position) in &self.seekable {
             // SAFETY: open: it is one of the boot.
@@ -79,6 +81,17 @@ impl Descriptors {
             rustix::fs::seek(fd, SeekFrom::Start(*position))?;
         }
         close_from(self.last + 1)
+    }
+
+    /// Locks by `flock()` belong to the open file, which outlives the request. Those by `fcntl()` are the process's, and were lost
+    /// when the first name was replaced (`fcntl_locking(2)`).
+    fn unlock(&self) -> io::Result<()> {
+        for (number, _) in &self.seekable {
+            // SAFETY: open: it is one of the boot.
+            let fd = unsafe { BorrowedFd::borrow_raw(*number) };
+            flock(fd, FlockOperation::Unlock)?;
+        }
+        Ok(())
     }
 
     /// What is open now but should not be, or the other way round; for the self-check.
