@@ -14,7 +14,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -44,6 +46,8 @@ static struct {
 	int   (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void *(*dlopen)(const char *, int);
 	int   (*timer_create)(clockid_t, struct sigevent *, timer_t *);
+	int   (*nice)(int);
+	int   (*initgroups)(const char *, gid_t);
 } next;
 
 static void *find(const char *name)
@@ -58,6 +62,8 @@ static void find_next(void)
 	next.pthread_create = find("pthread_create");
 	next.timer_create = find("timer_create");
 	next.dlopen = find("dlopen");
+	next.nice = find("nice");
+	next.initgroups = find("initgroups");
 }
 
 /* Looked up at the first call, which may be that of a library that starts before the program does. */
@@ -437,6 +443,31 @@ VISIBLE int setpriority(__priority_which_t which, id_t who, int priority)
 {
 	spoil("setpriority");
 	return (int) syscall(SYS_setpriority, which, who, priority);
+}
+
+/* The C library's nice() and initgroups() call setpriority() and setgroups() where nobody sees it. */
+VISIBLE int nice(int increment)
+{
+	spoil("nice");
+	return NEXT(nice)(increment);
+}
+
+VISIBLE int initgroups(const char *user, gid_t group)
+{
+	spoil("initgroups");
+	return NEXT(initgroups)(user, group);
+}
+
+VISIBLE int sched_setaffinity(pid_t process, size_t size, const cpu_set_t *processors)
+{
+	spoil("sched_setaffinity");
+	return (int) syscall(SYS_sched_setaffinity, process, size, processors);
+}
+
+VISIBLE int setns(int fd, int kind)
+{
+	spoil("setns");
+	return (int) syscall(SYS_setns, fd, kind);
 }
 
 VISIBLE int chroot(const char *path)

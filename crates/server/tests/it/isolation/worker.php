@@ -53,6 +53,8 @@ while (
             // Both end the process of the request.
             '/signal' => posix_kill(getmypid(), (int) $_GET['number']),
             '/crash' => FFI::cdef('size_t strlen(uintptr_t address);', 'libc.so.6')->strlen(16),
+            '/nice' => proc_nice(1),
+            '/priority' => print(explode(' ', file_get_contents('/proc/self/stat'))[18]),
             '/nested' => hearth_handle_request(static fn () => null),
             default => print('hello '),
         };
