@@ -35,6 +35,8 @@
 /* Notes are taken while PHP runs a request whose effects will be undone. */
 static bool watching;
 static sapi_touched touched;
+/* Bits, by number: interval timers that the request has started and not stopped. */
+static unsigned running_timers;
 /* Memory of the image, sorted; set once, before anything is watched. */
 static const sapi_range *image;
 static size_t image_count;
@@ -85,6 +87,7 @@ void hearth_watch_request(void)
 {
 	touched.what = 0;
 	touched.mapping_count = 0;
+	running_timers = 0;
 	watching = image != NULL;
 }
 
@@ -290,15 +293,13 @@ VISIBLE mode_t umask(mode_t mask)
 VISIBLE int setitimer(__itimer_which_t which, const struct itimerval *new_value, struct itimerval *old_value)
 {
 	/* Most timers are stopped by whoever has started them. */
-	static unsigned running;
-
 	if (new_value && (new_value->it_value.tv_sec || new_value->it_value.tv_usec)) {
-		running |= 1u << which;
+		running_timers |= 1u << which;
 	} else {
-		running &= ~(1u << which);
+		running_timers &= ~(1u << which);
 	}
 	touched.what &= ~SAPI_TOUCHED_TIMERS;
-	if (running) {
+	if (running_timers) {
 		note(SAPI_TOUCHED_TIMERS);
 	}
 	return (int) syscall(SYS_setitimer, which, new_value, old_value);
