@@ -200,7 +200,8 @@ fn repeats(generator: &Held) -> String {
     )
 }
 
-/// What a descriptor means that has a state in the kernel which all workers share.
+/// What a descriptor means that has a state in the kernel which all workers share, or which stays with the zygote: workers open
+/// files anew.
 fn shared(fd: RawFd, target: &str) -> Option<String> {
     const QUEUES: [&str; 6] = ["eventpoll", "timerfd", "inotify", "eventfd", "pidfd", "signalfd"];
     let kind = target.strip_prefix("anon_inode:");
@@ -217,7 +218,8 @@ fn shared(fd: RawFd, target: &str) -> Option<String> {
     let mut locks = about.lines().filter(|line| line.starts_with("lock:"));
     locks.any(|lock| lock.contains("FLOCK")).then(|| {
         format!(
-            "{target} was locked by flock() while the application booted (descriptor {fd}): all workers hold the lock together"
+            "{target} was locked by flock() while the application booted (descriptor {fd}): the zygote keeps the lock, and a \
+             request that wants it waits for ever; lock it in the request"
         )
     })
 }

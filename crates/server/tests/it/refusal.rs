@@ -144,9 +144,10 @@ fn a_generator_of_the_boot_is_told_with_its_holder_and_line() {
     let line = server.log.wait_for_line_with("draws the same numbers");
     assert!(line.contains("Mt19937 in Dice::$randomizer ("), "{line}");
     assert!(line.contains("refusal/dice.php:11)"), "{line}");
-    server
+    let line = server
         .log
         .wait_for_line_with("was locked by flock() while the application booted");
+    assert!(line.contains("the zygote keeps the lock"), "{line}");
     assert_eq!(server.get("/").text(), server.get("/").text());
 }
 
