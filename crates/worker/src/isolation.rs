@@ -131,7 +131,7 @@ fn choose(php: &mut Php<Host>, isolation: Isolation) -> Result<(Undo, Option<Und
     };
     php.seal();
     match method {
-        Method::Fork => Ok(by_fork("as configured".to_owned())),
+        Method::Fork => Ok(by_fork("as configured".to_owned(), paranoid)),
         Method::Rewind => {
             let image = image(php).map_err(|why| {
                 format!(
@@ -142,7 +142,7 @@ fn choose(php: &mut Php<Host>, isolation: Isolation) -> Result<(Undo, Option<Und
         }
         Method::Auto => Ok(match image(php) {
             Ok(image) => by_rewind(image, php, paranoid, "the best way there is"),
-            Err(why) => by_fork(format!("no rewind: {why}")),
+            Err(why) => by_fork(format!("no rewind: {why}"), paranoid),
         }),
     }
 }
@@ -168,7 +168,11 @@ fn by_rewind(image: Image, php: &Php<Host>, paranoid: bool, why: &str) -> (Undo,
     (Undo::Rewind { image, paranoid }, Some(undoing))
 }
 
-fn by_fork(reason: String) -> (Undo, Option<Undoing>) {
+fn by_fork(reason: String, paranoid: bool) -> (Undo, Option<Undoing>) {
+    if paranoid {
+        let text = "paranoid compares nothing here: requests run in forks, whose memory is not put back";
+        host::log(None, Level::WARNING, text.as_bytes());
+    }
     let undoing = Undoing {
         method: Method::Fork,
         reason,

@@ -73,8 +73,9 @@ fn the_default_is_to_rewind_where_the_kernel_can() {
 
 #[test]
 fn the_way_can_be_chosen() {
-    let server = start(&["pool.web.isolation_method=fork"]);
+    let server = start(&["pool.web.isolation_method=fork", "pool.web.paranoid=true"]);
     assert_eq!(method(&server), ("fork".to_owned(), "as configured".to_owned()));
+    server.log.wait_for_line_with("paranoid compares nothing here");
     let server = start(&["pool.web.isolation=none"]);
     let ready = server.log.wait("zygote ready", |_| true);
     assert_eq!(ready["isolation"], Value::Null);
