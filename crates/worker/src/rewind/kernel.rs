@@ -154,8 +154,9 @@ impl Pagemap {
         Ok((count, address(scan.walk_end)))
     }
 
-    /// Calls `each` with every page in `range` that is in memory: its address, and whether it is still that of the file behind the
-    /// mapping (`proc_pid_pagemap(5)`: bits 63 and 61).
+    /// Calls `each` with every page in `range` that is in memory, or in swap and not marked as unwritten: its address, and whether it
+    /// is still that of the file behind the mapping (`proc_pid_pagemap(5)`: bits 63, 62, 57 and 61). What is marked and not in
+    /// memory is what it was, or was never there.
     pub(super) fn each_present(
         &self,
         range: &Range<usize>,
@@ -175,8 +176,9 @@ impl Pagemap {
             }
             for entry in entries.as_chunks::<ENTRY>().0.iter().take(got / ENTRY) {
                 let bits = u64::from_ne_bytes(*entry);
-                if bits >> 63 & 1 == 1 {
-                    each(at, bits >> 61 & 1 == 1);
+                let is = |bit: u32| bits >> bit & 1 == 1;
+                if is(63) || (is(62) && !is(57)) {
+                    each(at, is(61));
                 }
                 at += PAGE;
             }
