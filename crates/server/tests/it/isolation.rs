@@ -215,14 +215,18 @@ fn what_a_script_does_behind_its_handler_belongs_to_the_request() {
 
 #[test]
 fn a_request_that_does_what_cannot_be_undone_is_answered_and_its_worker_replaced() {
-    in_each_way(&["pool.web.workers=1"], |server| {
+    in_each_way(&["pool.web.workers=1", "pool.web.ini.ffi.enable=1"], |server| {
         let priority = server.get("/priority").text();
         assert_eq!(server.get("/nice").status, 200);
         assert_eq!(server.get("/priority").text(), priority);
+        assert_eq!(server.get("/thread").text(), "0");
+        assert_eq!(server.get("/count").text(), "1 1 1 1");
         if method(server).0 == "rewind" {
-            server.log.wait_for_line_with(
-                "the request called nice(), which cannot be undone; a fresh worker takes over",
-            );
+            for why in ["called nice()", "left threads behind ("] {
+                let line = server.log.wait_for_line_with(why);
+                let end = "which cannot be undone; a fresh worker takes over";
+                assert!(line.contains(end), "{line}");
+            }
         } else {
             assert_same_workers(server, 1);
         }

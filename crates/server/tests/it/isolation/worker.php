@@ -26,6 +26,19 @@ function count_up(Kept $booted): void
     echo implode(' ', [++$calls, ++Kept::$count, $GLOBALS['count'], count($booted->rows)]);
 }
 
+/** Starts a thread that never ends. */
+function leave_thread(): void
+{
+    $c = FFI::cdef(<<<'C'
+        typedef unsigned long pthread_t;
+        typedef void *(*start)(void *);
+        int pthread_create(pthread_t *thread, void *attributes, start run, void *argument);
+        int pause(void);
+        C);
+    $thread = $c->new('pthread_t');
+    echo $c->pthread_create(FFI::addr($thread), null, $c->cast('start', $c->pause), null);
+}
+
 /** Ends the request in the way that was asked for. */
 function end_with(string $how): void
 {
@@ -54,6 +67,7 @@ while (
             '/signal' => posix_kill(getmypid(), (int) $_GET['number']),
             '/crash' => FFI::cdef('size_t strlen(uintptr_t address);', 'libc.so.6')->strlen(16),
             '/nice' => proc_nice(1),
+            '/thread' => leave_thread(),
             '/priority' => print(explode(' ', file_get_contents('/proc/self/stat'))[18]),
             '/nested' => hearth_handle_request(static fn () => null),
             default => print('hello '),
