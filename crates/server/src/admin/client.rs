@@ -79,21 +79,20 @@ fn exchange(mut stream: UnixStream, path: &Path, message: Message<'_>) -> Result
     let mut talk = || {
         stream.set_write_timeout(Some(PATIENCE))?;
         // With HTTP/1.0 the response ends with the connection.
-        match message {
+        let request = match message {
             Message::Ask(route) => {
                 // The server answers within its patience, be it that it cannot.
                 stream.set_read_timeout(Some(PATIENCE + Duration::from_secs(2)))?;
-                write!(stream, "GET {route} HTTP/1.0\r\nhost: hearth\r\n\r\n")?;
+                format!("GET {route} HTTP/1.0\r\nhost: hearth\r\n\r\n")
             }
             Message::Order(route, body) => {
                 let body = body.to_string();
                 let length = body.len();
-                write!(
-                    stream,
-                    "POST {route} HTTP/1.0\r\nhost: hearth\r\ncontent-length: {length}\r\n\r\n{body}"
-                )?;
+                format!("POST {route} HTTP/1.0\r\nhost: hearth\r\ncontent-length: {length}\r\n\r\n{body}")
             }
-        }
+        };
+        // In one piece: the server may answer, and close, before it has read a body that it has no use for.
+        stream.write_all(request.as_bytes())?;
         stream.read_to_end(&mut response)
     };
     talk().map_err(|error| failed(path, error))?;
