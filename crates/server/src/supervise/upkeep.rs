@@ -77,6 +77,11 @@ impl Vitals {
         }
     }
 
+    /// Whether it was told to end.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
     fn look(&mut self, figures: &Figures, now: Instant) {
         if figures.stage != Some(Stage::Idle) || figures.requests != self.requests {
             self.idle_since = now;

@@ -30,6 +30,8 @@ use crate::dispatch::{PoolShared, RequestId};
 
 /// How long the zygote's report about a dead worker is waited for.
 const REPORT_GRACE: Duration = Duration::from_millis(250);
+/// The same for one that was told to end: no request waits for it to be settled, and on a busy machine the zygote may take its time.
+const REPORT_GRACE_AT_END: Duration = Duration::from_secs(2);
 
 /// Which worker: its number and how often that was forked.
 pub(super) type Who = (WorkerId, Incarnation);
@@ -206,7 +208,12 @@ impl Worker {
 
     /// When it is no longer waited for that somebody says how it ended.
     pub(super) fn report_due(&self) -> Option<Instant> {
-        self.gone_since.map(|at| at + REPORT_GRACE)
+        let grace = if self.vitals.is_leaving() {
+            REPORT_GRACE_AT_END
+        } else {
+            REPORT_GRACE
+        };
+        self.gone_since.map(|at| at + grace)
     }
 
     /// Why the server killed it, if it did.
