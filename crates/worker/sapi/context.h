@@ -74,8 +74,8 @@ typedef struct hearth_carry hearth_carry;
 
 /*
  * Everything of ours that lives longer than a call. It sits in the .bss of the
- * executable and owns no memory except the coroutine's stack and the 
- * tables made at boot.
+ * executable and owns no memory except the coroutine's stack and the tables
+ * made at boot.
  */
 typedef struct hearth_context {
 	const sapi_host    *host;

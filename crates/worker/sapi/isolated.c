@@ -9,7 +9,7 @@
  */
 #include "context.h"
 
-#include <string.h>
+#include <strings.h>
 
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_list.h>
@@ -34,14 +34,11 @@ void hearth_isolated_startup(void)
 
 	hearth.ending_modules = 0;
 	ZEND_HASH_MAP_REVERSE_FOREACH_PTR(&module_registry, module) {
-		zend_string *name;
 		bool skip = !module->request_shutdown_func;
 
-		name = zend_string_tolower(zend_string_init(module->name, strlen(module->name), 0));
 		for (i = 0; i < sizeof(memory_only) / sizeof(memory_only[0]) && !skip; i++) {
-			skip = zend_string_equals_cstr(name, memory_only[i], strlen(memory_only[i]));
+			skip = strcasecmp(module->name, memory_only[i]) == 0;
 		}
-		zend_string_release(name);
 		if (!skip && hearth.ending_modules < HEARTH_ENDING_MODULES) {
 			hearth.ending_module[hearth.ending_modules++] = module;
 		}
