@@ -7,7 +7,7 @@
 //!
 //! A thread is not in a forked worker. A connection has a second half in another process, which cannot be put back.
 //!
-//! Runs in: zygote. Called by `isolation`.
+//! Runs in: zygote. Called by `isolation`, `warm`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

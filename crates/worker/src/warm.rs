@@ -6,7 +6,6 @@
 //!
 //! Runs in: zygote. Called by `zygote`.
 
-use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use ipc::logline::Level;
 
 use crate::host::{self, Host};
 use crate::leaks::Leaks;
+use crate::obstacles::{self, Descriptors};
 use crate::php::{End, Exchange, Leak, Php, State, Str};
 use crate::serve::{self, request};
 
@@ -144,7 +144,7 @@ pub(crate) fn start(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Resul
             Ok(Some(left))
         }
         Warmup::Clean => {
-            let before = descriptors();
+            let before = obstacles::descriptors();
             php.warm(true);
             run(php, script)?;
             let count = serve_all(php, boot, |php| run(php, script))?;
@@ -269,23 +269,9 @@ fn serve_one(php: &mut Php<Silence>, head: &[u8], round: u32) -> Result<State, S
     }
 }
 
-/// The open descriptors, and what they are.
-fn descriptors() -> BTreeMap<String, String> {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return BTreeMap::new();
-    };
-    let named = entries.flatten().filter_map(|entry| {
-        // That of the folder itself is gone by now.
-        let target = std::fs::read_link(entry.path()).ok()?;
-        let target = target.to_string_lossy().into_owned();
-        (!target.ends_with("/fd")).then(|| (entry.file_name().to_string_lossy().into_owned(), target))
-    });
-    named.collect()
-}
-
 /// PHP has closed what its request opened. The rest is a library's: it stays, and all workers share it.
-fn report_descriptors(before: &BTreeMap<String, String>) {
-    for (number, target) in descriptors() {
+fn report_descriptors(before: &Descriptors) {
+    for (number, target) in obstacles::descriptors() {
         if before.get(&number) != Some(&target) {
             let text = format!("the warm-up left descriptor {number} open: {target}");
             host::log(None, Level::WARNING, text.as_bytes());
