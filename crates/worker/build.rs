@@ -30,7 +30,7 @@ const SOURCES: &[&str] = &[
     "switch.S",
 ];
 /// Stand in front of the C library, so they are there before anything else is.
-const INTERPOSERS: &[&str] = &["interpose.c", "waits.c", "signals.c"];
+const INTERPOSERS: &[&str] = &["interpose.c", "semaphores.c", "waits.c", "signals.c"];
 const HEADERS: &[&str] = &[
     "sapi.h",
     "context.h",

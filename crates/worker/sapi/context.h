@@ -223,6 +223,11 @@ void hearth_opcache_startup(void);
 /* interpose.c */
 void hearth_watch_request(void);
 
+/* semaphores.c */
+void hearth_forget_semaphores(void);
+/* Whether the request has left one other than it was. */
+bool hearth_holds_semaphores(void);
+
 /* Points PHP at the request, and away from it again. */
 void hearth_fill_request_info(void);
 void hearth_forget_request_info(void);

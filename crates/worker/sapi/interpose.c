@@ -77,17 +77,12 @@ void sapi_watch(const sapi_range *ranges, size_t count)
 	image_count = count;
 }
 
-sapi_touched *sapi_take_touched(void)
-{
-	watching = false;
-	return &touched;
-}
-
 void hearth_watch_request(void)
 {
 	touched.what = 0;
 	touched.mapping_count = 0;
 	running_timers = 0;
+	hearth_forget_semaphores();
 	watching = image != NULL;
 }
 
@@ -105,6 +100,15 @@ static void spoil(const char *call)
 		touched.what |= SAPI_TOUCHED_UNREWINDABLE;
 		touched.call = call;
 	}
+}
+
+sapi_touched *sapi_take_touched(void)
+{
+	if (watching && hearth_holds_semaphores()) {
+		spoil("semop");
+	}
+	watching = false;
+	return &touched;
 }
 
 /* Descriptors of the boot are open again after a rewind, with no lock that a request took. */

@@ -174,6 +174,32 @@ fn locks_that_a_request_takes_on_files_of_the_boot_end_with_it() {
 }
 
 #[test]
+fn a_semaphore_of_the_boot_that_a_request_has_acquired_is_free_for_the_next() {
+    for way in ["auto", "fork"] {
+        let way = format!("pool.web.isolation_method={way}");
+        let settings = [
+            "pool.web.script=semaphore.php",
+            "pool.web.warmup=none",
+            "pool.web.workers=1",
+            &way,
+        ];
+        let server = start_app(&App::at(&dir()), &settings);
+        for _ in 0..3 {
+            assert_eq!(server.get("/").text(), "true", "{way}");
+        }
+        assert_eq!(server.get("/own").text(), "true", "{way}");
+        let forked = || server.status()["pools"][0]["totals"]["forked"].clone();
+        let before = forked();
+        // What is gone has nothing that must be undone.
+        for target in ["/own", "/own", "/removed"] {
+            assert_eq!(server.get(target).text(), "true", "{way} {target}");
+        }
+        assert_eq!(server.get("/own").text(), "true", "{way}");
+        assert_eq!(forked(), before, "{way}");
+    }
+}
+
+#[test]
 fn no_ending_of_a_request_costs_a_worker() {
     in_each_way(&[&format!("pool.web.workers={WORKERS}")], |server| {
         for (how, status, text) in [
