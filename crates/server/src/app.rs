@@ -12,6 +12,8 @@
 //! | `reactors` | the threads |
 //! | `release` | settings and code that are served, and their processes |
 //! | `reload` | how another release comes to serve |
+//! | `start` | the first release |
+//! | `watch` | files that change |
 //! | `answers` | what the admin socket is asked |
 //! | `signals`, `descriptors`, `inspect` | as they say |
 
@@ -22,12 +24,13 @@ mod reactors;
 mod release;
 mod reload;
 mod signals;
+mod start;
+mod watch;
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,12 +43,14 @@ use self::reactors::{Connections, Reactors};
 use self::release::{Phase, Release};
 use self::reload::{Next, Waiting, Wish, World};
 use self::signals::{Order, Signals};
+use self::start::{Start, changes};
+use self::watch::Changes;
 use crate::admin::Ask;
 use crate::admin::listen::AdminListener;
 use crate::config::{Config, Sources};
 use crate::dispatch::Pool;
 use crate::edge::access_log::AccessLog;
-use crate::edge::{self, Sites};
+use crate::edge::{self, Site, Sites};
 use crate::report::ServerState;
 
 /// Shortest time between two reloads that an application asks for.
@@ -70,71 +75,29 @@ async fn serve(config: Arc<Config>, sources: Sources) -> anyhow::Result<()> {
         .context("asking for the address that was bound")?;
     let admin = AdminListener::bind(&config)?;
     let world = Arc::new(World::new(address, Reactors::start(config.reactors)?));
-    let mut answers = Answers::start(&config, Arc::clone(&world), admin);
-    let started = start(&world, &config, (&mut signals, &mut answers)).await;
-    let Ok(Some((release, php))) = started else {
-        world.reactors.cut();
-        world.reactors.join();
-        return started.map(|_| ());
-    };
-    let sites = Arc::new(Sites::new(release.site(), access_log(&config)?));
-    let connections = world.reactors.accept(listener, &sites, config.limits.connections);
-    let ready_line = config.ready_line(address, &php);
-    print_line(&ready_line);
-    info!(%address, workers = config.workers(), php, "server ready");
-    release.set_phase(Phase::Serving);
-    answers.state = ServerState::Serving;
-    let mut server = Server {
+    let sites = Arc::new(Sites::new(
+        Site::new(Arc::clone(&config), Vec::new()),
+        access_log(&config)?,
+    ));
+    let start = Start {
+        answers: Answers::start(&config, Arc::clone(&world), admin),
+        changes: changes(&config, &sites)?,
         world,
         sites,
-        connections,
-        answers,
-        serving: Served { release, sources },
-        previous: None,
-        reloading: None,
-        last_wanted: None,
-        queue: VecDeque::new(),
+        config,
+        sources,
+        listener: Some(listener),
+        connections: None,
     };
-    let ended = server.run(&mut signals, config.stop_timeout).await;
+    let stop_timeout = start.config.stop_timeout;
+    let Some(mut server) = start.run(&mut signals).await? else {
+        return Ok(());
+    };
+    let ended = server.run(&mut signals, stop_timeout).await;
     server.world.reactors.cut();
     server.world.reactors.join();
     info!("server stopped");
     ended
-}
-
-/// Boots the first release; PHP's version. `None`: a signal came first, and all is over.
-async fn start(
-    world: &World,
-    config: &Arc<Config>,
-    (signals, answers): (&mut Signals, &mut Answers),
-) -> anyhow::Result<Option<(Arc<Release>, String)>> {
-    let (release, booting) = world.boot(Arc::clone(config), |_| 1).await?;
-    let mut booting = pin!(booting.outcome());
-    let failed = loop {
-        // Cancel-safe: each of the three is.
-        tokio::select! {
-            started = &mut booting => match started {
-                Ok(started) => return Ok(Some((release, started.php_version))),
-                Err(error) => break Some(error),
-            },
-            ask = answers.next() => match ask {
-                Ask::Reload(_, reply) | Ask::Rollback(reply) => {
-                    // Who asked may have gone.
-                    let _ = reply.send(Err("the server is starting: it reads settings and code just now".to_owned()));
-                }
-                ask => answers.answer(ask),
-            },
-            order = signals.next() => match order {
-                Order::Reload => {}
-                Order::Stop(signal) | Order::StopAtOnce(signal) => {
-                    info!(signal, "stopped before the application had booted");
-                    break None;
-                }
-            }
-        }
-    };
-    release.cut().await;
-    failed.map_or(Ok(None), Err)
 }
 
 /// A release, and where its settings came from.
@@ -154,6 +117,8 @@ struct Server {
     /// What was served before, while it can be returned to, and the task that ends it.
     previous: Option<(Served, AbortHandle)>,
     reloading: Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
+    /// Of files, where they are watched.
+    changes: Option<Changes>,
     /// When an application had a reload last.
     last_wanted: Option<Instant>,
     /// Reloads that were asked for while another was under way.
@@ -164,7 +129,7 @@ impl Server {
     /// Returns when everything has ended.
     async fn run(&mut self, signals: &mut Signals, stop_timeout: Duration) -> anyhow::Result<()> {
         let ended = loop {
-            // Cancel-safe: each of the five is.
+            // Cancel-safe: each of the six is.
             tokio::select! {
                 order = signals.next() => match order {
                     Order::Reload => self.wish(Waiting::new(Wish::Anew, None)),
@@ -177,6 +142,7 @@ impl Server {
                     self.last_wanted = Some(Instant::now());
                     self.wish(Waiting::new(Wish::Anew, None));
                 }
+                () = changed(&mut self.changes) => self.wish(Waiting::new(Wish::Anew, None)),
                 prepared = finished(&mut self.reloading) => self.finish_reload(prepared).await,
             }
         };
@@ -230,7 +196,8 @@ impl Server {
         }
     }
 
-    fn start_reload(&mut self, waiting: Waiting) {
+    fn start_reload(&mut self, mut waiting: Waiting) {
+        waiting.changes = self.sites.changes();
         let Served { release, sources } = self.serving.clone();
         let world = Arc::clone(&self.world);
         let job = match &waiting.wish {
@@ -262,6 +229,7 @@ impl Server {
         match prepared {
             Ok(next) => {
                 self.sites.switch_to(next.release.site());
+                self.sites.settle(waiting.changes, None);
                 // From here on every request that goes to the old one can be seen there.
                 self.world.reactors.pass().await;
                 let outcome = next.outcome(waiting.since);
@@ -285,6 +253,9 @@ impl Server {
             Err(error) => {
                 let why = format!("{error:#}");
                 error!(error = why, "not reloaded: what was served is served on");
+                if self.changes.is_some() {
+                    self.sites.settle(waiting.changes, Some(&why));
+                }
                 waiting.tell(&Err(format!("not reloaded, what was served is served on: {why}")));
             }
         }
@@ -306,7 +277,9 @@ impl Server {
         let ending = tokio::spawn(async move {
             release.rest(Instant::now() + times.drain_timeout).await;
             release.set_phase(Phase::Kept);
-            tokio::time::sleep(times.keep_previous).await;
+            if !release.config.watch {
+                tokio::time::sleep(times.keep_previous).await;
+            }
             release.end(Instant::now()).await;
         });
         self.previous = Some((old, ending.abort_handle()));
@@ -349,6 +322,14 @@ impl Server {
         for release in self.world.releases() {
             release.cut().await;
         }
+    }
+}
+
+/// Returns a moment after files have changed, if they are watched. Cancel-safe.
+async fn changed(changes: &mut Option<Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -134,6 +134,15 @@ struct Serving {
     /// request is replaced, and the log says what differs. Takes milliseconds a request.
     #[arg(long)]
     paranoid: bool,
+    /// Reload when a PHP file, a template or a setting of the application changes
+    ///
+    /// Requests wait for the new code. Code that does not boot is shown as an error page, with file and line, until the next change.
+    /// The same as --set watch=true.
+    #[arg(long)]
+    watch: bool,
+    /// For development: --watch, and PHP shows errors in pages (display_errors)
+    #[arg(long)]
+    dev: bool,
 }
 
 impl From<Serving> for Sources {
@@ -141,6 +150,13 @@ impl From<Serving> for Sources {
         let mut sources = Self::from(flags.settings);
         if flags.paranoid {
             sources.set.push("pool.web.paranoid=true".to_owned());
+        }
+        if flags.watch || flags.dev {
+            sources.set.push("watch=true".to_owned());
+        }
+        if flags.dev {
+            // What is set by hand goes before it.
+            sources.set.insert(0, "pool.web.ini.display_errors=1".to_owned());
         }
         sources
     }

@@ -67,6 +67,8 @@ pub struct Config {
     pub stop_timeout: std::time::Duration,
     /// Reload.
     pub reload: Reload,
+    /// Whether a changed file of an application is a reload. Default false.
+    pub watch: bool,
     /// Where `hearth status` and the other commands reach the server. Default: see `admin::place`.
     pub admin_socket: AdminSocket,
     /// Folder for spool files of big bodies. Default: the system's temporary folder.

@@ -53,7 +53,8 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         .map(|path| format!("read {path}"))
         .into_iter()
         .collect();
-    let pools = pools(&mut reader, &dir, (cores, &mut reasons));
+    let watch = reader.switch("watch", false);
+    let pools = pools(&mut reader, &dir, (cores, watch), &mut reasons);
     let config = Config {
         listen: listen(&mut reader),
         reactors: reader.number(
@@ -65,6 +66,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         log: log(&mut reader),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
         reload: reload(&mut reader),
+        watch,
         admin_socket: admin_socket(&mut reader, &dir),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         pools,
@@ -229,7 +231,12 @@ fn log(reader: &mut Reader) -> Log {
 }
 
 /// `web`, then the others by name.
-fn pools(reader: &mut Reader, dir: &Path, (cores, reasons): (usize, &mut Vec<String>)) -> Vec<Pool> {
+fn pools(
+    reader: &mut Reader,
+    dir: &Path,
+    (cores, watch): (usize, bool),
+    reasons: &mut Vec<String>,
+) -> Vec<Pool> {
     let nowhere = Origin::Dir(String::new());
     let all = std::iter::once((FIRST_POOL.to_owned(), nowhere)).chain(reader.pools());
     let mut pools = Vec::new();
@@ -241,7 +248,7 @@ fn pools(reader: &mut Reader, dir: &Path, (cores, reasons): (usize, &mut Vec<Str
         } else {
             reasons.extend(why.into_iter().map(|reason| format!("pool {name}: {reason}")));
         }
-        pools.push(pool(reader, (&name, origin), entry, cores));
+        pools.push(pool(reader, (&name, origin), entry, (cores, watch)));
     }
     reader.at(FIRST_POOL);
     pools
@@ -295,7 +302,12 @@ fn is_host(text: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_part)
 }
 
-fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores: usize) -> Pool {
+fn pool(
+    reader: &mut Reader,
+    (name, origin): (&str, Origin),
+    entry: Entry,
+    (cores, watch): (usize, bool),
+) -> Pool {
     let dir = &entry.dir.clone();
     let most = u16::try_from(ipc::layout::MAX_WORKERS).unwrap_or(u16::MAX);
     let workers = u16::try_from(cores * 2).unwrap_or(most).clamp(2, most);
@@ -308,7 +320,7 @@ fn pool(reader: &mut Reader, (name, origin): (&str, Origin), entry: Entry, cores
         mode: entry.mode,
         script: entry.script,
         isolation: isolation(reader),
-        warmup: warmup(reader),
+        warmup: warmup(reader, watch),
         warmup_paths: warmup_paths(reader),
         leak_check: reader.number("pool.web.leak_check", 1000, 0..=1_000_000),
         isolation_method: isolation_method(reader),
@@ -382,13 +394,15 @@ fn isolation_method(reader: &mut Reader) -> IsolationMethod {
     reader.word_or("pool.web.isolation_method", &words, IsolationMethod::Auto)
 }
 
-fn warmup(reader: &mut Reader) -> Warmup {
+fn warmup(reader: &mut Reader, watch: bool) -> Warmup {
     let words = [
         ("clean", Warmup::Clean),
         ("requests", Warmup::Requests),
         ("none", Warmup::None),
     ];
-    reader.word_or("pool.web.warmup", &words, Warmup::Clean)
+    // Whoever saves a file wants its effect now, and one request.
+    let default = if watch { Warmup::None } else { Warmup::Clean };
+    reader.word_or("pool.web.warmup", &words, default)
 }
 
 fn warmup_paths(reader: &mut Reader) -> Vec<String> {

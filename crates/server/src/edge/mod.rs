@@ -10,6 +10,7 @@ pub(crate) mod access_log;
 mod body;
 mod check;
 mod file_body;
+mod gate;
 mod http;
 mod linger;
 mod listen;

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -59,6 +60,8 @@ pub(super) enum Refusal {
     File(io::Error),
     /// The worker could not be asked, or did not answer.
     Dispatch(DispatchError),
+    /// The code that is being worked on does not run, for this reason; only while files are watched.
+    Broken(Arc<str>),
 }
 
 /// How a request ended, as the access log shows it: one word each.
@@ -130,7 +133,7 @@ impl Refusal {
             Self::Precondition => (StatusCode::PRECONDITION_FAILED, Ending::Refused),
             Self::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, Ending::Refused),
             Self::ClientGone => (StatusCode::BAD_REQUEST, Ending::ClientGone),
-            Self::File(_) => (StatusCode::INTERNAL_SERVER_ERROR, Ending::Internal),
+            Self::File(_) | Self::Broken(_) => (StatusCode::INTERNAL_SERVER_ERROR, Ending::Internal),
             Self::Dispatch(error) => dispatch_outcome(error),
         }
     }
@@ -138,7 +141,12 @@ impl Refusal {
     /// True when the request may not have been read to its end, so that nothing can follow it on its connection.
     pub(super) fn closes(&self) -> bool {
         match self {
-            Self::NotFound | Self::Precondition | Self::Range(_) | Self::File(_) | Self::Dispatch(_) => false,
+            Self::NotFound
+            | Self::Precondition
+            | Self::Range(_)
+            | Self::File(_)
+            | Self::Dispatch(_)
+            | Self::Broken(_) => false,
             Self::BadRequest(_)
             | Self::Method(_)
             | Self::HeadTimeout
@@ -186,7 +194,10 @@ pub(super) fn report(id: RequestId, refusal: &Refusal) {
 /// The response for a refusal.
 pub(super) fn refused(id: RequestId, refusal: &Refusal, method: &Method) -> http::Response<Content> {
     let (status, _) = refusal.outcome();
-    let page = page(status, id);
+    let page = match refusal {
+        Refusal::Broken(why) => broken_page(why),
+        _ => page(status, id),
+    };
     let length = page.len();
     let mut response = http::Response::new(if *method == Method::HEAD {
         Content::Empty
@@ -360,6 +371,17 @@ fn page(status: StatusCode, id: RequestId) -> Bytes {
     Bytes::from(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{code} {reason}</title></head>\n<body>\n\
          <h1>{code} {reason}</h1>\n<p>Request {id}</p>\n</body>\n</html>\n"
+    ))
+}
+
+/// For the one who works on the code: PHP's message with file and line.
+fn broken_page(why: &str) -> Bytes {
+    let why = why.replace('&', "&amp;").replace('<', "&lt;");
+    Bytes::from(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>The application does not boot</title>\n\
+         <style>body{{font-family:sans-serif;margin:3em}}pre{{white-space:pre-wrap;padding:1em;background:#f4f4f4;\
+         color:#222}}</style></head>\n<body>\n<h1>The application does not boot</h1>\n<pre>{why}</pre>\n\
+         <p>Hearth is watching its files: save a change, and this page is tried again.</p>\n</body>\n</html>\n"
     ))
 }
 

@@ -9,6 +9,7 @@ use http::header::HOST;
 use http::request;
 
 use super::access_log::AccessLog;
+use super::gate::Gate;
 use super::route::Router;
 use crate::config::{Config, Requests};
 
@@ -98,6 +99,7 @@ fn best(patterns: &[String], fits: impl Fn(&str) -> bool) -> Option<usize> {
 #[derive(Debug)]
 pub(crate) struct Sites<P> {
     current: ArcSwap<Site<P>>,
+    pub(super) gate: Gate,
     pub(super) log: Option<Arc<AccessLog>>,
 }
 
@@ -106,6 +108,7 @@ impl<P> Sites<P> {
     pub(crate) fn new(first: Site<P>, log: Option<AccessLog>) -> Self {
         Self {
             current: ArcSwap::from_pointee(first),
+            gate: Gate::new(),
             log: log.map(Arc::new),
         }
     }
@@ -113,6 +116,22 @@ impl<P> Sites<P> {
     /// Requests that come from now on are `site`'s; so are those whose body is still being received.
     pub(crate) fn switch_to(&self, site: Site<P>) {
         self.current.store(Arc::new(site));
+    }
+
+    /// A file has changed: requests wait until [`Sites::settle`].
+    pub(crate) fn hold(&self) {
+        self.gate.close();
+    }
+
+    /// How often files have changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.gate.changes()
+    }
+
+    /// Requests go on: to the site of now, or to a page that says what is `broken`. Unless files have changed since there were so many
+    /// `changes`.
+    pub(crate) fn settle(&self, changes: u64, broken: Option<&str>) {
+        self.gate.settle(changes, broken);
     }
 
     pub(super) fn now(&self) -> Arc<Site<P>> {

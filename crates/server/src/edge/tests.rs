@@ -314,6 +314,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
         }],
         stop_timeout: Duration::from_secs(1),
         reload: Reload::default(),
+        watch: false,
         admin_socket: AdminSocket::Off,
         spool_dir: std::env::temp_dir(),
     }

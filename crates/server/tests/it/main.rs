@@ -39,4 +39,5 @@ mod status;
 mod stop;
 mod symfony;
 mod timeouts;
+mod watch;
 mod wild;

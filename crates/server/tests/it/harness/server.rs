@@ -145,6 +145,16 @@ impl Server {
         }
     }
 
+    /// Starts a server and waits for nothing.
+    pub(crate) fn launch(app: &App, settings: &[&str]) -> Self {
+        Self::spawn(app, settings)
+    }
+
+    /// Where it listens, if it has said so elsewhere than in its ready line.
+    pub(crate) fn set_address(&mut self, address: SocketAddr) {
+        self.address = address;
+    }
+
     fn spawn(app: &App, settings: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Relaxed: only uniqueness matters.
