@@ -39,9 +39,14 @@ void hearth_isolated_startup(void)
 		for (i = 0; i < sizeof(memory_only) / sizeof(memory_only[0]) && !skip; i++) {
 			skip = strcasecmp(module->name, memory_only[i]) == 0;
 		}
-		if (!skip && hearth.ending_modules < HEARTH_ENDING_MODULES) {
-			hearth.ending_module[hearth.ending_modules++] = module;
+		if (skip) {
+			continue;
 		}
+		if (hearth.ending_modules == HEARTH_ENDING_MODULES) {
+			hearth_log(LOG_ERR, ZEND_STRL("more modules than can be ended with each request: load fewer, or set isolation to \"none\""));
+			break;
+		}
+		hearth.ending_module[hearth.ending_modules++] = module;
 	} ZEND_HASH_FOREACH_END();
 }
 

@@ -251,6 +251,11 @@ fn pools(
         pools.push(pool(reader, (&name, origin), entry, (cores, watch)));
     }
     reader.at(FIRST_POOL);
+    // It is asked for to find a fault, wherever that is.
+    let paranoid = pools.first().is_some_and(|web| web.paranoid);
+    for pool in &mut pools {
+        pool.paranoid |= paranoid;
+    }
     pools
 }
 
