@@ -3,7 +3,7 @@
 //! | found | said |
 //! |---|---|
 //! | threads, connected sockets | the pool does not start |
-//! | descriptors that queue events, locks on files, generators of random numbers | a warning |
+//! | descriptors that queue events, sockets without a peer, temporary files, locks on files, generators of random numbers | a warning |
 //!
 //! A thread is not in a forked worker. A connection has a second half in another process, which cannot be put back.
 //!
@@ -213,6 +213,18 @@ fn shared(fd: RawFd, target: &str) -> Option<String> {
              what it counts"
         ));
     }
+    if target.starts_with("socket:") && is_unconnected(fd) {
+        return Some(format!(
+            "descriptor {fd} is a socket that was made while the application booted and has no peer yet: whoever connects it \
+             does so for all workers and requests; make it in the request"
+        ));
+    }
+    if is_temporary(target) {
+        return Some(format!(
+            "{target} is a temporary file that was made while the application booted (descriptor {fd}; php://temp makes one \
+             beyond 2 MB): what a request writes there, all workers read; make it in the request, or use php://memory"
+        ));
+    }
     // Locks by fcntl() belong to a process; OPcache has one.
     let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
     let mut locks = about.lines().filter(|line| line.starts_with("lock:"));
@@ -222,6 +234,21 @@ fn shared(fd: RawFd, target: &str) -> Option<String> {
              request that wants it waits for ever; lock it in the request"
         )
     })
+}
+
+/// A stream socket that can still get a peer, or wait for some.
+fn is_unconnected(fd: RawFd) -> bool {
+    // SAFETY: it was listed as open, and only this thread opens and closes.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    sockopt::socket_type(socket) == Ok(SocketType::STREAM)
+        && getpeername(socket) == Err(rustix::io::Errno::NOTCONN)
+}
+
+/// Whether it has a name as PHP gives its temporary files: `php` and six characters.
+fn is_temporary(target: &str) -> bool {
+    let name = target.rsplit_once('/').map_or("", |(_, name)| name);
+    let given = name.strip_prefix("php").unwrap_or("");
+    given.len() == 6 && given.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]
@@ -278,5 +305,21 @@ mod tests {
         assert!(shared(7, "anon_inode:[timerfd]").unwrap().contains("timerfd"));
         assert!(shared(7, "anon_inode:inotify").unwrap().contains("inotify"));
         assert_eq!(shared(-1, "/dev/null"), None);
+    }
+
+    #[test]
+    fn what_requests_would_write_to_for_all_is_told() {
+        let socket = rustix::net::socket(rustix::net::AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        assert!(
+            shared(socket.as_raw_fd(), "socket:[1]")
+                .unwrap()
+                .contains("no peer yet")
+        );
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(shared(one.as_raw_fd(), "socket:[1]"), None);
+        assert!(shared(-1, "/tmp/phpA1b2C3").unwrap().contains("temporary file"));
+        for other in ["/tmp/php.ini", "/srv/phpunit", "/srv/php", "php123456"] {
+            assert_eq!(shared(-1, other), None, "{other}");
+        }
     }
 }
