@@ -15,6 +15,7 @@ mod rewind;
 mod run;
 mod serve;
 mod setup;
+mod title;
 mod touched;
 mod warm;
 mod zygote;

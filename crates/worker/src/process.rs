@@ -1,8 +1,7 @@
-//! What zygote and workers ask of libc and the kernel for themselves: settings of the heap, signals, titles, threads, fork.
+//! What zygote and workers ask of libc and the kernel for themselves: settings of the heap, signals, threads, fork.
 //!
 //! Runs in: zygote | worker. Called by `zygote` and `serve`.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -178,32 +177,8 @@ pub(crate) fn die_with_writer_of(lifeline: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// What `ps` shows: the whole title as command line, `short` (15 bytes) as name. Best effort: on failure the old title stays.
-pub(crate) fn set_title(title: &str, short: &str) {
-    if let Ok(name) = CString::new(short) {
-        let _ = rustix::thread::set_name(&name);
-    }
-    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else {
-        return;
-    };
-    // proc(5): arg_start and arg_end are fields 48 and 49.
-    let (Some(first), Some(end)) = (stat_field(&stat, 48), stat_field(&stat, 49)) else {
-        return;
-    };
-    let Some(room) = end.checked_sub(first).filter(|&room| first > 0 && room > 1) else {
-        return;
-    };
-    let area = std::ptr::with_exposed_provenance_mut::<u8>(first);
-    let len = title.len().min(room - 1);
-    // SAFETY: [arg_start, arg_end) is the writable memory in which the kernel put the arguments. They are read once, at the start
-    // of main, before any title is set.
-    unsafe { area.write_bytes(0, room) };
-    // SAFETY: as above; `len` is less than the room, so the last byte stays NUL and the kernel does not read on.
-    unsafe { std::ptr::copy_nonoverlapping(title.as_ptr(), area, len) };
-}
-
 /// Field `number` of `/proc/self/stat`, counted from 1 as in proc(5). Not for the first two.
-fn stat_field(stat: &str, number: usize) -> Option<usize> {
+pub(crate) fn stat_field(stat: &str, number: usize) -> Option<usize> {
     // The name, field 2, is in parentheses and may contain anything.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split_ascii_whitespace().nth(number - 3)?.parse().ok()

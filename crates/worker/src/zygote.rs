@@ -26,6 +26,7 @@ use crate::php::{self, Php};
 use crate::process::{self, Forked};
 use crate::serve::{self, Own, Shared};
 use crate::setup;
+use crate::title::Title;
 use crate::warm::{self, Left, Silence};
 
 /// Why a zygote cannot go on.
@@ -61,7 +62,7 @@ enum Outcome {
     /// The server wants the zygote to end, or is gone.
     Stop,
     /// This is the child.
-    Worker(serve::Start),
+    Worker(Box<serve::Start>),
 }
 
 /// The whole life of the process, including that of the workers forked from it; the exit code.
@@ -77,7 +78,7 @@ pub(crate) fn run() -> Result<i32, Error> {
     };
     match outcome {
         Outcome::Stop => Ok(0),
-        Outcome::Worker(start) => Ok(serve::run(start)),
+        Outcome::Worker(start) => Ok(serve::run(*start)),
     }
 }
 
@@ -107,7 +108,7 @@ fn receive_boot(socket: BorrowedFd<'_>) -> Result<(Boot, Shared), Error> {
 /// Boots, and tells the server how that went. `None`: it failed.
 fn start(socket: OwnedFd, boot: Boot, shared: Shared) -> Result<Option<Zygote>, Error> {
     let begun = Instant::now();
-    process::set_title(
+    Title::new(
         &format!("hearth: zygote {} gen {}", boot.pool, boot.generation),
         "hearth:zygote",
     );
@@ -293,16 +294,17 @@ impl Zygote {
 
     /// In the child: keeps what is a worker's and closes the rest.
     fn into_worker(self, fork: Fork, own: Own) -> Outcome {
-        Outcome::Worker(serve::Start {
+        Outcome::Worker(Box::new(serve::Start {
             php: self.php,
             mode: self.boot.mode,
             undo: self.undo,
             pool: self.boot.pool,
+            generation: self.boot.generation,
             layout: self.boot.layout,
             leak_check: self.boot.leak_check,
             fork,
             shared: self.shared,
             own,
-        })
+        }))
     }
 }

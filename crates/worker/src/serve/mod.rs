@@ -35,6 +35,7 @@ use crate::leaks::Sampler;
 use crate::php::{End, Find, Param, Php, Request};
 use crate::process;
 use crate::rewind::{Descriptors, Rewinder};
+use crate::title::Title;
 
 /// What a worker starts with.
 pub(crate) struct Start {
@@ -46,6 +47,8 @@ pub(crate) struct Start {
     pub(crate) undo: Undo,
     /// Name of the pool.
     pub(crate) pool: String,
+    /// Number of the zygote.
+    pub(crate) generation: u32,
     /// Sizes of the shared memory.
     pub(crate) layout: Layout,
     /// One request in so many is looked at for what it leaves behind; 0: none.
@@ -178,8 +181,8 @@ impl Way {
 pub(crate) fn run(mut start: Start) -> i32 {
     start.php.after_fork();
     let Fork { worker, .. } = start.fork;
-    process::set_title(
-        &format!("hearth: worker {} {worker}", start.pool),
+    let mut title = Title::new(
+        &format!("hearth: worker {} {worker} gen {}", start.pool, start.generation),
         &format!("hearth:{}:{worker}", start.pool.get(..6).unwrap_or(&start.pool)),
     );
     match connect(start.layout, start.fork, start.shared, start.own) {
@@ -187,7 +190,8 @@ pub(crate) fn run(mut start: Start) -> i32 {
         Ok((host, _lifeline)) => {
             start.php.answer_signals();
             let sampler = Sampler::new(start.leak_check, worker);
-            work(start.php, (start.mode, start.undo, sampler), host)
+            title.idle();
+            work(start.php, (start.mode, start.undo, sampler), (host, title))
         }
         Err(error) => {
             host::log(
@@ -220,7 +224,11 @@ fn connect(layout: Layout, fork: Fork, shared: Shared, own: Own) -> io::Result<(
     Ok((Host::new(side, own.control), own.lifeline))
 }
 
-fn work(mut php: Php<Host>, (mode, undo, sampler): (Mode, Undo, Sampler), mut host: Host) -> i32 {
+fn work(
+    mut php: Php<Host>,
+    (mode, undo, sampler): (Mode, Undo, Sampler),
+    (mut host, mut title): (Host, Title),
+) -> i32 {
     // Both are used for every request and keep their memory.
     let mut head = Vec::with_capacity(16 * 1024);
     let mut params = Vec::with_capacity(128);
@@ -234,6 +242,7 @@ fn work(mut php: Php<Host>, (mode, undo, sampler): (Mode, Undo, Sampler), mut ho
     while host.begin(&mut head) {
         let mut variables: Vec<Param<'_>> = params;
         let request = request::read(&head, &mut variables);
+        title.running(request.method.as_bytes(), request.uri.as_bytes());
         let step = way.serve(&mut php, &mut host, &request);
         params = request::recycle(variables);
         host.end();
@@ -245,6 +254,7 @@ fn work(mut php: Php<Host>, (mode, undo, sampler): (Mode, Undo, Sampler), mut ho
             host.say(Level::INFO, &format!("{why}; a fresh worker takes over"));
             return exit::SCRIPT_ENDED;
         }
+        title.idle();
     }
     if mode == Mode::Resident {
         resident::drain(&mut php);
