@@ -26,6 +26,8 @@ const SHUTDOWN: Duration = Duration::from_secs(1);
 pub(super) struct Reactors {
     seats: Vec<Seat>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Cancelled with `stop`.
+    leave: CancellationToken,
     stop: CancellationToken,
     cut: CancellationToken,
 }
@@ -65,6 +67,7 @@ impl Reactors {
         Ok(Self {
             seats,
             threads: Mutex::new(threads),
+            leave: stop.child_token(),
             stop,
             cut,
         })
@@ -84,7 +87,11 @@ impl Reactors {
                 reactor: Arc::clone(&seat.reactor),
                 number,
             };
-            let serving = intake.serve(Arc::clone(sites), dispatch, self.stop.clone());
+            let serving = intake.serve(
+                Arc::clone(sites),
+                dispatch,
+                (self.leave.clone(), self.stop.clone()),
+            );
             let serving = seat.runtime.spawn(serving);
             ends.spawn(async move {
                 serving
@@ -92,7 +99,7 @@ impl Reactors {
                     .with_context(|| format!("serving connections on reactor {number}"))
             });
         }
-        let accepting = acceptor.run(listener, self.stop.clone());
+        let accepting = acceptor.run(listener, (self.leave.clone(), self.stop.clone()));
         ends.spawn(async move { accepting.await.context("accepting connections") });
         Connections(ends)
     }
@@ -128,7 +135,12 @@ impl Reactors {
         }
     }
 
-    /// Takes no new connection; each one ends with the request it is at.
+    /// Takes no new connection; each one ends with the request it is at, or with its next one.
+    pub(super) fn leave(&self) {
+        self.leave.cancel();
+    }
+
+    /// Takes no new connection; each one ends with the request it is at, an idle one at once.
     pub(super) fn stop(&self) {
         self.stop.cancel();
     }

@@ -47,6 +47,7 @@ pub(super) struct Shared<B: Backend> {
     backend: B,
     files: Lookup,
     tasks: TaskTracker,
+    leaving: AtomicBool,
     stopping: AtomicBool,
     stopped: Notify,
 }
@@ -59,6 +60,7 @@ impl<B: Backend> Shared<B> {
             backend,
             files,
             tasks,
+            leaving: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stopped: Notify::new(),
         }
@@ -69,9 +71,17 @@ impl<B: Backend> Shared<B> {
         &self.tasks
     }
 
-    /// From now on each connection ends with the request it is at.
-    pub(super) fn stop(&self) {
+    /// From now on each connection ends with the request it is at, or with its next one: an idle one is not closed, which its client
+    /// might see only behind a request it has sent.
+    pub(super) fn leave(&self) {
         // Relaxed: the connections run on this thread.
+        self.leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on each connection ends with the request it is at, an idle one at once.
+    pub(super) fn stop(&self) {
+        self.leave();
+        // Relaxed: as above.
         self.stopping.store(true, Ordering::Relaxed);
         self.stopped.notify_waiters();
     }
@@ -262,8 +272,8 @@ async fn handle<B: Backend>(
     if record.unread {
         client.progress.set_linger();
     }
-    // Relaxed: `Shared::stop` stores it on this thread. hyper is told of the stop only between two polls, maybe after this response.
-    if record.unread || shared.stopping.load(Ordering::Relaxed) {
+    // Relaxed: `Shared::leave` stores it on this thread. hyper is told of a stop only between two polls, maybe after this response.
+    if record.unread || shared.leaving.load(Ordering::Relaxed) {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));

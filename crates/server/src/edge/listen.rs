@@ -109,19 +109,24 @@ impl Drop for Counted {
 }
 
 impl Acceptor {
-    /// Accepts until `stop`, then once more what the kernel has taken, and closes the listening socket. The socket must not block.
-    pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+    /// Accepts until `leave` and closes the listening socket. At a `stop` it first takes what the kernel has accepted; else that is
+    /// for whoever else listens there. The socket must not block.
+    pub(crate) async fn run(
+        self,
+        listener: TcpListener,
+        (leave, stop): (CancellationToken, CancellationToken),
+    ) -> io::Result<()> {
         let last = listener.try_clone()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         // Cancel-safe: what `step` has accepted it hands over without waiting.
-        while let Some(result) = stop.run_until_cancelled(self.step(&listener)).await {
+        while let Some(result) = leave.run_until_cancelled(self.step(&listener)).await {
             if let Err(error) = result {
                 warn!(%error, "accepting a connection failed");
-                // None: stopped meanwhile.
-                let _ = stop.run_until_cancelled(tokio::time::sleep(REST)).await;
+                // None: told to leave meanwhile.
+                let _ = leave.run_until_cancelled(tokio::time::sleep(REST)).await;
             }
         }
-        while self.open.total.load(Ordering::Relaxed) < self.limit {
+        while stop.is_cancelled() && self.open.total.load(Ordering::Relaxed) < self.limit {
             let Ok((socket, _)) = last.accept() else { break };
             self.hand_over(socket).await;
         }
@@ -189,24 +194,27 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// Serves connections until the acceptor has ended and the last connection is closed. After `stop` idle connections are closed
-    /// and each other one ends with the request it is at; how long that may take is the caller's affair (dropping the runtime cuts
-    /// them).
+    /// Serves connections until the acceptor has ended and the last connection is closed. After `leave`, each ends with the request
+    /// that it is at, or with its next one; after `stop`, idle ones are closed at once. How long that may take is the caller's
+    /// affair (dropping the runtime cuts them).
     pub(crate) async fn serve<B: Backend>(
         mut self,
         sites: Arc<Sites<B::Pools>>,
         backend: B,
-        stop: CancellationToken,
+        (leave, stop): (CancellationToken, CancellationToken),
     ) {
         let shared = Arc::new(Shared::new(sites, backend));
         // Ends when the acceptor has: so a client that sees its idle connection close finds that nobody listens.
         while let Some(guest) = self.receiver.recv().await {
             admit(guest, &shared);
         }
-        // An acceptor that ended by itself leaves connections that live on until the stop.
-        stop.cancelled().await;
-        shared.stop();
+        // An acceptor that ended by itself leaves connections that live on.
+        leave.cancelled().await;
+        shared.leave();
         shared.tasks().close();
+        // None: stopped. Else there is nobody left to be told.
+        let _ = stop.run_until_cancelled(shared.tasks().wait()).await;
+        shared.stop();
         shared.tasks().wait().await;
     }
 }

@@ -196,10 +196,10 @@ impl Server {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let accepting = tokio::spawn(acceptor.run(listener, token.clone()));
+                let accepting = tokio::spawn(acceptor.run(listener, (token.clone(), token.clone())));
                 for intake in intakes {
                     intake
-                        .serve(Arc::clone(&sites), echo.clone(), token.clone())
+                        .serve(Arc::clone(&sites), echo.clone(), (token.clone(), token.clone()))
                         .await;
                 }
                 accepting.await.unwrap().unwrap();
