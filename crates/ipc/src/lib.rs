@@ -16,6 +16,7 @@
 //! | [`ask`] | signals to a worker in the midst of a request |
 //! | [`control`] | messages over sockets: fork, forked, exited, … with descriptors |
 //! | [`logline`] | what a worker says on its output pipe: writer and reader |
+//! | [`inherited`] | descriptors that a service manager hands to the server |
 //! | [`fault`] | death at a chosen point, for tests |
 //! | [`server_side`], [`worker_side`] | the protocol put together, as each side uses it |
 //!
@@ -28,6 +29,7 @@ pub mod control;
 #[cfg(not(loom))]
 pub mod fault;
 pub mod head;
+pub mod inherited;
 pub mod layout;
 pub mod logline;
 pub mod queue;

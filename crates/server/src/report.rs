@@ -27,6 +27,24 @@ pub(crate) struct Status {
     pub(crate) pools: Vec<Pool>,
 }
 
+/// The main loop answers: that is all there is to say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Health {
+    /// Its process id.
+    pub(crate) pid: u32,
+    /// What it is at.
+    pub(crate) state: ServerState,
+}
+
+/// Whether requests can be served now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Readiness {
+    /// They can.
+    pub(crate) ready: bool,
+    /// What is in the way.
+    pub(crate) reason: Option<String>,
+}
+
 /// What a reload has brought.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reloaded {
@@ -86,6 +104,19 @@ pub(crate) struct Pool {
     pub(crate) queue: Queue,
     /// Since the start of the server.
     pub(crate) totals: Totals,
+    /// Why processes that it should have are missing; absent while all is well.
+    pub(crate) trouble: Option<Trouble>,
+}
+
+/// Processes do not start, or end again and again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Trouble {
+    /// What went wrong last.
+    pub(crate) reason: String,
+    /// Boots in a row that have failed.
+    pub(crate) failed_boots: u32,
+    /// Until the next attempt, while there is none.
+    pub(crate) retry_seconds: Option<f64>,
 }
 
 /// A zygote and what it booted.

@@ -8,22 +8,32 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the server, and the modules that each may name besides itself.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("config", &[]),
     ("report", &[]),
+    ("logs", &["config"]),
     ("dispatch", &["config"]),
     ("edge", &["config", "dispatch"]),
     ("supervise", &["config", "report", "dispatch"]),
     ("admin", &["config", "report"]),
     (
         "app",
-        &["config", "report", "dispatch", "edge", "supervise", "admin"],
+        &[
+            "config",
+            "report",
+            "logs",
+            "dispatch",
+            "edge",
+            "supervise",
+            "admin",
+        ],
     ),
     (
         "cli",
         &[
             "config",
             "report",
+            "logs",
             "dispatch",
             "edge",
             "supervise",

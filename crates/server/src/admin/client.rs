@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::listen::PATIENCE;
+use super::serve::PATIENCE;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

@@ -1,43 +1,26 @@
-//! The server's side of the admin socket: the file, its connections, its routes. Runs in: server, on the main thread.
+//! The admin socket's file: made, found to be served, taken over, removed. Runs in: server, on the main thread.
 
-use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode, header};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use socket2::{Domain, SockAddr, Socket, Type};
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Ask, LEAKS, Outcome, RELOAD, ROLLBACK, STATUS, place};
+use super::serve::{self, Scope};
+use super::{Ask, place};
 use crate::config::{AdminSocket, Config};
 
-/// Longest time from a question to its answer, and of a client to ask.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections at a time; others wait in the listen queue.
-const CONNECTIONS: usize = 16;
 /// Listen queue.
 const BACKLOG: i32 = 64;
-/// Longest order.
-const ORDER_BYTES: usize = 64 * 1024;
-/// Pause after an accept that failed, for lack of descriptors for instance.
-const REST: Duration = Duration::from_millis(200);
 
 /// Why there is no admin socket.
 #[derive(Debug, thiserror::Error)]
@@ -66,14 +49,23 @@ pub(crate) enum BindError {
 #[derive(Debug)]
 pub(crate) struct AdminListener {
     listener: UnixListener,
-    file: SocketFile,
+    file: Arc<SocketFile>,
 }
 
-/// Removed when dropped, unless the path leads to another file by then.
+/// Another handle of an admin socket, for the server's successor.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// The socket.
+    pub(crate) listener: UnixListener,
+    file: Arc<SocketFile>,
+}
+
+/// Removed when dropped if it is ours, and the path does not lead to another file by then.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
     identity: Option<Identity>,
+    ours: AtomicBool,
 }
 
 impl AdminListener {
@@ -91,8 +83,7 @@ impl AdminListener {
             let shown = path.display().to_string();
             match bound {
                 Ok(listener) => {
-                    let file = SocketFile::new(path);
-                    return Ok(Some(Self { listener, file }));
+                    return Ok(Some(Self::new(listener, path)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     let dir = config.dir.display().to_string();
@@ -112,54 +103,93 @@ impl AdminListener {
         Ok(None)
     }
 
+    /// One that another server has bound at `path` and shares with this one. The file is that server's until [`Self::own`].
+    pub(crate) fn adopt(listener: UnixListener, path: PathBuf) -> Self {
+        let listener = Self::new(listener, path);
+        // Relaxed: as below.
+        listener.file.ours.store(false, Ordering::Relaxed);
+        listener
+    }
+
+    fn new(listener: UnixListener, path: PathBuf) -> Self {
+        let file = Arc::new(SocketFile::new(path));
+        Self { listener, file }
+    }
+
+    /// The file is ours from now on.
+    pub(crate) fn own(&self) {
+        // Relaxed: as below.
+        self.file.ours.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a server with these settings that gets the one at `path` needs no other.
+    pub(crate) fn is_meant(config: &Config, path: &Path) -> bool {
+        match &config.admin_socket {
+            AdminSocket::Default => true,
+            AdminSocket::At(set) => set == path,
+            AdminSocket::Off => false,
+        }
+    }
+
+    /// Another handle of it, for a successor.
+    pub(crate) fn share(&self) -> io::Result<Share> {
+        Ok(Share {
+            listener: self.listener.try_clone()?,
+            file: Arc::clone(&self.file),
+        })
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Answers until it is dropped. What is asked goes to `asks`.
-    pub(crate) async fn serve(self, asks: mpsc::Sender<Ask>) -> io::Result<()> {
+    /// Answers until then. What is asked goes to `asks`.
+    pub(crate) async fn serve(self, asks: mpsc::Sender<Ask>, until: CancellationToken) -> io::Result<()> {
         self.listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(self.listener)?;
-        let seats = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut connections = JoinSet::new();
-        loop {
-            while connections.try_join_next().is_some() {}
-            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else {
-                return Ok(());
-            };
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    warn!(%error, "accepting an admin connection failed");
-                    tokio::time::sleep(REST).await;
-                    continue;
-                }
-            };
-            let asks = asks.clone();
-            connections.spawn(async move {
-                let service = service_fn(|request| answer(request, &asks));
-                let mut builder = http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-                if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-                    debug!(%error, "admin connection ended");
-                }
-                drop(seat);
-            });
-        }
+        serve::all(listener, &asks, (Scope::Everything, until)).await;
+        Ok(())
+    }
+}
+
+impl Share {
+    /// Yet another.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            listener: self.listener.try_clone()?,
+            file: Arc::clone(&self.file),
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// The file is the successor's from now on.
+    pub(crate) fn give_away(&self) {
+        // Relaxed: as below.
+        self.file.ours.store(false, Ordering::Relaxed);
     }
 }
 
 impl SocketFile {
     fn new(path: PathBuf) -> Self {
         let identity = identity(&path);
-        Self { path, identity }
+        Self {
+            path,
+            identity,
+            ours: AtomicBool::new(true),
+        }
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.identity.is_some()
+            // Relaxed: a flag on its own, used on one thread.
+            && self.ours.load(Ordering::Relaxed)
             && identity(&self.path) == self.identity
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -215,89 +245,6 @@ fn is_served(address: &SockAddr) -> io::Result<bool> {
             _ => Err(error),
         },
     }
-}
-
-type Answer = Response<Full<Bytes>>;
-
-async fn answer(request: Request<Incoming>, asks: &mpsc::Sender<Ask>) -> Result<Answer, Infallible> {
-    Ok(match (request.method(), request.uri().path()) {
-        (&Method::GET, STATUS) => ask(asks, Ask::Status).await,
-        (&Method::GET, LEAKS) => ask(asks, Ask::Leaks).await,
-        (&Method::POST, RELOAD) => match body(request).await {
-            Ok(order) => tell(asks, |reply| Ask::Reload(order, reply)).await,
-            Err(why) => error(StatusCode::BAD_REQUEST, &why),
-        },
-        (&Method::POST, ROLLBACK) => tell(asks, Ask::Rollback).await,
-        (_, STATUS | LEAKS) => only("GET"),
-        (_, RELOAD | ROLLBACK) => only("POST"),
-        (_, path) => error(StatusCode::NOT_FOUND, &format!("there is no {path} here")),
-    })
-}
-
-async fn ask<T: Serialize>(
-    asks: &mpsc::Sender<Ask>,
-    question: impl FnOnce(oneshot::Sender<T>) -> Ask,
-) -> Answer {
-    let (reply, answer) = oneshot::channel();
-    let asked = async {
-        asks.send(question(reply)).await.ok()?;
-        answer.await.ok()
-    };
-    match timeout(PATIENCE, asked).await {
-        Ok(Some(answer)) => json(StatusCode::OK, &answer),
-        Ok(None) | Err(_) => error(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the server is stopping or does not answer",
-        ),
-    }
-}
-
-/// Waits until it is done.
-async fn tell(asks: &mpsc::Sender<Ask>, order: impl FnOnce(oneshot::Sender<Outcome>) -> Ask) -> Answer {
-    let (reply, answer) = oneshot::channel();
-    let asked = asks.send(order(reply)).await.ok();
-    let answer = if asked.is_some() { answer.await.ok() } else { None };
-    match answer {
-        Some(Ok(done)) => json(StatusCode::OK, &done),
-        Some(Err(why)) => error(StatusCode::CONFLICT, &why),
-        None => error(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"),
-    }
-}
-
-/// What an order says beyond its name; an empty body says nothing.
-async fn body<T: DeserializeOwned + Default>(request: Request<Incoming>) -> Result<T, String> {
-    let bytes = Limited::new(request.into_body(), ORDER_BYTES).collect().await;
-    let bytes = bytes
-        .map_err(|error| format!("reading the order: {error}"))?
-        .to_bytes();
-    if bytes.is_empty() {
-        return Ok(T::default());
-    }
-    serde_json::from_slice(&bytes).map_err(|error| format!("reading the order: {error}"))
-}
-
-fn only(method: &'static str) -> Answer {
-    let mut refusal = error(
-        StatusCode::METHOD_NOT_ALLOWED,
-        &format!("only {method} is possible here"),
-    );
-    let allow = header::HeaderValue::from_static(method);
-    refusal.headers_mut().insert(header::ALLOW, allow);
-    refusal
-}
-
-fn error(status: StatusCode, text: &str) -> Answer {
-    json(status, &serde_json::json!({ "error": text }))
-}
-
-fn json(status: StatusCode, value: &impl Serialize) -> Answer {
-    let mut body = serde_json::to_vec(value).unwrap_or_default();
-    body.push(b'\n');
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    let kind = header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
 }
 
 #[cfg(test)]

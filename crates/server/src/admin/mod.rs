@@ -8,19 +8,25 @@
 //! | module | what |
 //! |---|---|
 //! | [`place`] | where the socket of a project is |
-//! | [`listen`] | the server's side: the socket file, connections, routes |
+//! | [`listen`] | the server's side: the socket file |
+//! | [`serve`] | the server's side: connections, routes; over TCP too, for probes |
 //! | [`client`] | the command's side |
 
 pub(crate) mod client;
 pub(crate) mod listen;
 pub(crate) mod place;
+pub(crate) mod serve;
 
 use tokio::sync::oneshot;
 
-use crate::report::{Leaks, ReloadOrder, Reloaded, Status};
+use crate::report::{Health, Leaks, Readiness, ReloadOrder, Reloaded, Status};
 
 /// Path of [`Ask::Status`].
 pub(crate) const STATUS: &str = "/status";
+/// Path of [`Ask::Health`].
+pub(crate) const HEALTH: &str = "/health";
+/// Path of [`Ask::Ready`].
+pub(crate) const READY: &str = "/ready";
 /// Path of [`Ask::Leaks`].
 pub(crate) const LEAKS: &str = "/leaks";
 
@@ -32,11 +38,15 @@ pub(crate) const ROLLBACK: &str = "/rollback";
 /// What came of an order: done, or why not.
 pub(crate) type Outcome = Result<Reloaded, String>;
 
-/// Something that the server is asked, or told to do. An answer that never comes makes the client wait no longer than [`listen::PATIENCE`].
+/// Something that the server is asked, or told to do. An answer that never comes makes the client wait no longer than [`serve::PATIENCE`].
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// `GET /status`.
     Status(oneshot::Sender<Status>),
+    /// `GET /health`.
+    Health(oneshot::Sender<Health>),
+    /// `GET /ready`: status 200 if it is so, else 503.
+    Ready(oneshot::Sender<Readiness>),
     /// `GET /leaks`.
     Leaks(oneshot::Sender<Leaks>),
     /// `POST /reload`. The answer comes when it is done, however long that takes.

@@ -2,19 +2,23 @@
 //!
 //! Called by `app`, between the events that it waits for. Runs in: server, on the main thread.
 
+use std::io;
+use std::net::TcpListener;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::release::{Phase, Release};
 use super::reload::World;
 use crate::admin::Ask;
-use crate::admin::listen::AdminListener;
+use crate::admin::listen::{AdminListener, Share};
+use crate::admin::serve::ProbeListener;
 use crate::config::Config;
-use crate::report::{self, GenerationState, Leaks, ServerState, Status};
+use crate::report::{self, GenerationState, Health, Leaks, Readiness, ServerState, Status, WorkerState};
 use crate::supervise::status::{measure, seconds};
 
 /// Questions that may wait; who asks more waits to ask.
@@ -25,9 +29,14 @@ const ASKS: usize = 16;
 pub(super) struct Answers {
     asks: mpsc::Receiver<Ask>,
     /// Keeps the channel open, also without a listener.
-    _ask: mpsc::Sender<Ask>,
-    /// The listener, and answers that take a moment. They end when this is dropped.
+    ask: mpsc::Sender<Ask>,
+    /// The listeners, and answers that take a moment. They end when this is dropped.
     tasks: JoinSet<()>,
+    /// For a successor.
+    admin: Option<Share>,
+    probes: Option<TcpListener>,
+    /// Nobody new is listened to from then on.
+    until: CancellationToken,
     since: Instant,
     world: Arc<World>,
     dir: String,
@@ -35,28 +44,65 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Listens from now on. Must be called within the supervisors' runtime.
-    pub(super) fn start(config: &Config, world: Arc<World>, socket: Option<AdminListener>) -> Self {
+    /// Nobody is listened to yet.
+    pub(super) fn new(config: &Config, world: Arc<World>) -> Self {
         let (ask, asks) = mpsc::channel(ASKS);
-        let mut tasks = JoinSet::new();
-        if let Some(socket) = socket {
-            info!(path = %socket.path().display(), "admin socket ready");
-            let ask = ask.clone();
-            tasks.spawn(async move {
-                if let Err(error) = socket.serve(ask).await {
-                    warn!(%error, "admin socket given up");
-                }
-            });
-        }
         Self {
             asks,
-            _ask: ask,
-            tasks,
+            ask,
+            tasks: JoinSet::new(),
+            admin: None,
+            probes: None,
+            until: CancellationToken::new(),
             since: Instant::now(),
             world,
             dir: config.dir.display().to_string(),
             state: ServerState::Starting,
         }
+    }
+
+    /// Listens from now on. Must be called within the supervisors' runtime.
+    pub(super) fn listen(
+        &mut self,
+        socket: Option<AdminListener>,
+        probes: Option<ProbeListener>,
+    ) -> io::Result<()> {
+        if let Some(socket) = socket {
+            socket.own();
+            self.admin = Some(socket.share()?);
+            info!(path = %socket.path().display(), "admin socket ready");
+            let (ask, until) = (self.ask.clone(), self.until.clone());
+            self.tasks.spawn(async move {
+                if let Err(error) = socket.serve(ask, until).await {
+                    warn!(%error, "admin socket given up");
+                }
+            });
+        }
+        if let Some(probes) = probes {
+            self.probes = Some(probes.share()?);
+            info!(address = %probes.address()?, "probes answered");
+            let (ask, until) = (self.ask.clone(), self.until.clone());
+            self.tasks.spawn(async move {
+                if let Err(error) = probes.serve(ask, until).await {
+                    warn!(%error, "listener for probes given up");
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// What listens, for a successor.
+    pub(super) fn share(&self) -> io::Result<(Option<Share>, Option<TcpListener>)> {
+        let admin = self.admin.as_ref().map(Share::try_clone).transpose()?;
+        let probes = self.probes.as_ref().map(TcpListener::try_clone).transpose()?;
+        Ok((admin, probes))
+    }
+
+    /// Listens to nobody new: the successor does. Who asks already is answered.
+    pub(super) fn hand_over(&mut self) {
+        self.until.cancel();
+        self.admin = None;
+        self.probes = None;
     }
 
     /// The next question. Cancel-safe.
@@ -90,6 +136,16 @@ impl Answers {
                     }
                 });
             }
+            // Who asked may have gone, here and below.
+            Ask::Health(reply) => drop(reply.send(Health {
+                pid: std::process::id(),
+                state: self.state,
+            })),
+            Ask::Ready(reply) => {
+                let state = self.state;
+                self.tasks
+                    .spawn(async move { drop(reply.send(readiness(state, &world).await)) });
+            }
             Ask::Leaks(reply) => {
                 self.tasks.spawn(async move {
                     let pools = match serving(&world) {
@@ -122,6 +178,44 @@ fn serving(world: &World) -> Option<Arc<Release>> {
     let all = world.releases();
     let of = |phase| all.iter().rfind(|release| release.phase() == phase);
     of(Phase::Serving).or_else(|| of(Phase::Booting)).cloned()
+}
+
+/// Whether requests can be served, and what is in the way.
+async fn readiness(state: ServerState, world: &World) -> Readiness {
+    let reason = match state {
+        ServerState::Starting => Some("starting: the application boots".to_owned()),
+        ServerState::Stopping => Some("stopping".to_owned()),
+        ServerState::Serving => match serving(world) {
+            Some(release) => {
+                let pools = release.report().await;
+                if pools.len() < release.config.pools.len() {
+                    Some("the processes of a pool have ended".to_owned())
+                } else {
+                    pools.iter().find_map(lack)
+                }
+            }
+            None => Some("no release serves".to_owned()),
+        },
+    };
+    Readiness {
+        ready: reason.is_none(),
+        reason,
+    }
+}
+
+/// What keeps a pool from running a request. A worker that is being replaced is no lack: its successor comes within milliseconds.
+fn lack(pool: &report::Pool) -> Option<String> {
+    let lives = |worker: &report::Worker| worker.state != WorkerState::Killed;
+    if pool.workers.iter().any(lives) {
+        return None;
+    }
+    let forks = |generation: &report::Generation| generation.state == GenerationState::Ready;
+    let why = match &pool.trouble {
+        Some(trouble) => &trouble.reason,
+        None if pool.generations.iter().any(forks) => return None,
+        None => "the application boots",
+    };
+    Some(format!("no worker of pool {} runs: {why}", pool.name))
 }
 
 /// The pools of the release that serves, with the generations and workers that others have of them.

@@ -263,16 +263,14 @@ fn keep_what_is_fixed(config: &mut Config, serving: &Config) -> Vec<String> {
             config.limits.connections != serving.limits.connections,
         ),
         ("admin_socket", config.admin_socket != serving.admin_socket),
-        (
-            "log",
-            (config.log.format, config.log.level, config.log.access)
-                != (serving.log.format, serving.log.level, serving.log.access),
-        ),
+        ("admin_listen", config.admin_listen != serving.admin_listen),
+        ("log", config.log != serving.log),
     ];
     config.listen = serving.listen;
     config.reactors = serving.reactors;
     config.limits.connections = serving.limits.connections;
     config.admin_socket = serving.admin_socket.clone();
+    config.admin_listen = serving.admin_listen;
     config.log = serving.log.clone();
     let names = changed.iter().filter(|(_, changed)| *changed);
     names

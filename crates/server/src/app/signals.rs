@@ -9,6 +9,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) enum Order {
     /// SIGHUP: read settings and code anew.
     Reload,
+    /// SIGUSR1: open log files anew.
+    Reopen,
+    /// SIGUSR2: replace the binary.
+    Replace,
     /// SIGTERM, SIGINT: end when running requests have. The name is for the log.
     Stop(&'static str),
     /// SIGQUIT: end now.
@@ -22,6 +26,8 @@ pub(super) struct Signals {
     interrupt: Signal,
     quit: Signal,
     hangup: Signal,
+    user1: Signal,
+    user2: Signal,
 }
 
 impl Signals {
@@ -31,6 +37,8 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
@@ -41,11 +49,13 @@ impl Signals {
             _ = self.interrupt.recv() => Order::Stop("SIGINT"),
             _ = self.quit.recv() => Order::StopAtOnce("SIGQUIT"),
             _ = self.hangup.recv() => Order::Reload,
+            _ = self.user1.recv() => Order::Reopen,
+            _ = self.user2.recv() => Order::Replace,
         }
     }
 
     /// The next one that ends the server. Cancel-safe.
     pub(super) async fn stop(&mut self) {
-        while self.next().await == Order::Reload {}
+        while matches!(self.next().await, Order::Reload | Order::Reopen | Order::Replace) {}
     }
 }

@@ -3,20 +3,21 @@
 //! Called by `app`. Runs in: server, on the main thread.
 
 use std::collections::VecDeque;
-use std::net::TcpListener;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
-use anyhow::Context;
-use tracing::{error, info};
+use anyhow::{Context, anyhow};
+use tracing::{error, info, warn};
 
-use super::answers::Answers;
+use super::inherited::Predecessor;
 use super::reactors::Connections;
 use super::release::{Phase, Release};
 use super::reload::World;
+use super::server::{Served, Server};
 use super::signals::{Order, Signals};
 use super::watch::Changes;
-use super::{Served, Server, print_line};
+use super::{Doors, Outside};
 use crate::admin::Ask;
 use crate::config::{Config, Sources};
 use crate::dispatch::Pool;
@@ -29,10 +30,11 @@ pub(super) struct Start {
     pub(super) sites: Arc<Sites<Vec<Vec<Pool>>>>,
     pub(super) config: Arc<Config>,
     pub(super) sources: Sources,
-    pub(super) answers: Answers,
+    pub(super) outside: Outside,
     pub(super) changes: Option<Changes>,
-    /// Until somebody accepts from it.
-    pub(super) listener: Option<TcpListener>,
+    /// The path of the server's binary.
+    pub(super) binary: PathBuf,
+    pub(super) doors: Doors,
     /// There already if a page had to be shown.
     pub(super) connections: Option<Connections>,
 }
@@ -54,7 +56,7 @@ impl Start {
     pub(super) async fn run(mut self, signals: &mut Signals) -> anyhow::Result<Option<Server>> {
         let first = self.first(signals).await;
         if let Ok(Some((release, php, changes))) = first {
-            return self.serve(release, &php, changes).map(Some);
+            return self.serve(release, &php, changes).await.map(Some);
         }
         self.world.reactors.cut();
         self.world.reactors.join();
@@ -66,7 +68,8 @@ impl Start {
         loop {
             let changes = self.sites.changes();
             let failure = match self.boot(signals).await {
-                Err(failure) if self.changes.is_some() => failure,
+                // A successor that shows no more than an error page is none.
+                Err(failure) if self.changes.is_some() && self.doors.predecessor.is_none() => failure,
                 end => return Ok(end?.map(|(release, php)| (release, php, changes))),
             };
             let why = format!("{failure:#}");
@@ -75,8 +78,8 @@ impl Start {
                 "application not booted: waiting for a change of its files"
             );
             self.sites.settle(changes, Some(&why));
-            if let Some(listener) = self.listener.take() {
-                self.connections = Some(self.accept(listener));
+            if self.connections.is_none() {
+                self.connections = Some(self.accept()?);
                 info!(address = %self.world.address, "the reason is shown to browsers");
             }
             if !self.change(signals).await {
@@ -85,30 +88,39 @@ impl Start {
         }
     }
 
-    fn accept(&self, listener: TcpListener) -> Connections {
+    fn accept(&self) -> anyhow::Result<Connections> {
         let limit = self.config.limits.connections;
-        self.world.reactors.accept(listener, &self.sites, limit)
+        let listener = self
+            .doors
+            .listener
+            .try_clone()
+            .context("keeping the listening socket")?;
+        Ok(self.world.reactors.accept(listener, &self.sites, limit))
     }
 
-    fn serve(mut self, release: Arc<Release>, php: &str, changes: u64) -> anyhow::Result<Server> {
+    async fn serve(mut self, release: Arc<Release>, php: &str, changes: u64) -> anyhow::Result<Server> {
         self.sites.switch_to(release.site());
         self.sites.settle(changes, None);
-        let connections = if let Some(connections) = self.connections.take() {
-            connections
-        } else {
-            let listener = self.listener.take().context("listening")?;
-            self.accept(listener)
-        };
-        let address = self.world.address;
-        print_line(&self.config.ready_line(address, php));
-        info!(%address, workers = self.config.workers(), php, "server ready");
         release.set_phase(Phase::Serving);
-        self.answers.state = ServerState::Serving;
+        self.outside.answers.state = ServerState::Serving;
+        if let Some(predecessor) = self.doors.predecessor.take() {
+            // Nobody accepts for this moment; who connects waits.
+            predecessor.take_over(self.doors.admin_is_inherited).await;
+            let (admin, probes) = (self.doors.admin.take(), self.doors.probes.take());
+            self.outside.answers.listen(admin, probes)?;
+        }
+        let connections = match self.connections.take() {
+            Some(connections) => connections,
+            None => self.accept()?,
+        };
+        self.outside.announce(&self.config, self.world.address, php);
         Ok(Server {
             world: self.world,
             sites: self.sites,
             connections,
-            answers: self.answers,
+            outside: self.outside,
+            binary: self.binary,
+            listener: Some(self.doors.listener),
             serving: Served {
                 release,
                 sources: self.sources,
@@ -118,21 +130,25 @@ impl Start {
             changes: self.changes,
             last_wanted: None,
             queue: VecDeque::new(),
+            replacing: None,
         })
     }
 
     async fn boot(&mut self, signals: &mut Signals) -> anyhow::Result<Option<(Arc<Release>, String)>> {
         let (release, booting) = self.world.boot(Arc::clone(&self.config), |_| 1).await?;
         let mut booting = pin!(booting.outcome());
+        let mut replaced_is_gone = pin!(gone(self.doors.predecessor.as_ref()));
         let failed = loop {
-            // Cancel-safe: each of the three is.
+            // Cancel-safe: each of the five is.
             tokio::select! {
                 started = &mut booting => match started {
                     Ok(started) => return Ok(Some((release, started.php_version))),
                     Err(error) => break Some(error),
                 },
-                ask = self.answers.next() => answer(&mut self.answers, ask),
-                order = signals.next() => if is_stop(order) { break None },
+                ask = self.outside.answers.next() => answer(&mut self.outside, ask),
+                () = &mut replaced_is_gone => break Some(anyhow!("the server that was to be replaced has ended")),
+                () = self.outside.notifier.beat() => {}
+                order = signals.next() => if is_stop(order, &self.outside) { break None },
             }
         };
         release.cut().await;
@@ -145,11 +161,12 @@ impl Start {
             return false;
         };
         loop {
-            // Cancel-safe: each of the three is.
+            // Cancel-safe: each of the four is.
             tokio::select! {
                 () = changes.next() => break,
-                ask = self.answers.next() => answer(&mut self.answers, ask),
-                order = signals.next() => if is_stop(order) { return false },
+                ask = self.outside.answers.next() => answer(&mut self.outside, ask),
+                () = self.outside.notifier.beat() => {}
+                order = signals.next() => if is_stop(order, &self.outside) { return false },
             }
         }
         // What is wrong with them is said when the next release reads them.
@@ -160,7 +177,15 @@ impl Start {
     }
 }
 
-fn answer(answers: &mut Answers, ask: Ask) {
+/// Returns when a server that is to be replaced has ended.
+async fn gone(predecessor: Option<&Predecessor>) {
+    match predecessor {
+        Some(predecessor) => predecessor.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn answer(outside: &mut Outside, ask: Ask) {
     match ask {
         Ask::Reload(_, reply) | Ask::Rollback(reply) => {
             // Who asked may have gone.
@@ -168,13 +193,21 @@ fn answer(answers: &mut Answers, ask: Ask) {
                 "the server is starting: it reads settings and code just now".to_owned()
             ));
         }
-        ask => answers.answer(ask),
+        ask => outside.answers.answer(ask),
     }
 }
 
-fn is_stop(order: Order) -> bool {
+fn is_stop(order: Order, outside: &Outside) -> bool {
     match order {
         Order::Reload => false,
+        Order::Reopen => {
+            outside.logs.reopen();
+            false
+        }
+        Order::Replace => {
+            warn!("binary not replaced: the server is starting");
+            false
+        }
         Order::Stop(signal) | Order::StopAtOnce(signal) => {
             info!(signal, "stopped before the application had booted");
             true

@@ -1,24 +1,30 @@
-//! The log of the process: tracing events to standard error, for people or as JSON. Called by `serve`.
+//! The log of the process: tracing events to standard error or a file, for people or as JSON. Called by `serve`.
 //!
-//! The access log goes to standard output and is written by `edge`. Runs in: server.
+//! The access log goes to standard output or a file of its own and is written by `edge`. Runs in: server.
 
 use anyhow::{Context, anyhow};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use super::colours;
 use crate::config::{Log, LogFormat};
+use crate::logs::LogFile;
 
 /// Starts the log, once in the life of the process. `RUST_LOG`, where set and not empty, overrides `log.level`.
-pub(super) fn start(log: &Log) -> anyhow::Result<()> {
+pub(super) fn start(log: &Log, file: Option<&LogFile>) -> anyhow::Result<()> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
             .with_context(|| format!("reading RUST_LOG={text}, for instance \"hearth=debug\""))?,
         _ => EnvFilter::new(log.level.as_str()),
     };
+    let writer = match file.cloned() {
+        Some(file) => BoxMakeWriter::new(move || file.clone()),
+        None => BoxMakeWriter::new(std::io::stderr),
+    };
     let output = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(colours(&std::io::stderr()))
+        .with_writer(writer)
+        .with_ansi(file.is_none() && colours(&std::io::stderr()))
         // Reporting a lost log line on standard error panics when nobody reads that any more; the server serves all the same.
         .log_internal_errors(false)
         .with_target(false);

@@ -22,10 +22,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Config, Errors, Sources};
+use crate::app::Launch;
+use crate::config::{Errors, Sources};
 
 /// Serves until it is told to stop: `app::run`.
-pub type Run = fn(Config, Sources) -> anyhow::Result<()>;
+pub type Run = fn(Launch) -> anyhow::Result<()>;
 
 const EXIT_CODES: &str = "\
 Exit status:
@@ -75,7 +76,7 @@ enum Command {
     /// Pools with their generations, isolation and queue; workers with their state, current request, requests served, age and
     /// memory. Asks the server of DIR on its admin socket; only the user that started it, and root, may.
     #[command(after_help = EXIT_CODES)]
-    Status(Target),
+    Status(Watching),
     /// List what requests leave behind in workers that are not isolated
     ///
     /// With isolation "none" the server looks at some requests (pool.web.leak_check): globals, statics, properties, settings,
@@ -94,6 +95,16 @@ enum Command {
     /// They are kept booted for reload.keep_previous, so this takes a moment. A second rollback returns from the first.
     #[command(after_help = EXIT_CODES)]
     Rollback(Target),
+}
+
+/// Flags of `status`.
+#[derive(Args, Debug)]
+struct Watching {
+    #[command(flatten)]
+    target: Target,
+    /// Show it again each second, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
 }
 
 /// Flags of `reload`.
@@ -225,9 +236,9 @@ pub fn main(run: Run) -> ExitCode {
         }
     };
     let outcome = match cli.command {
-        Command::Serve(flags) => serve::serve(&flags.into(), run),
+        Command::Serve(flags) => serve::serve(flags.into(), run),
         Command::Check(flags) => check::check(&flags.settings.into(), flags.image),
-        Command::Status(target) => status::status(&target),
+        Command::Status(flags) => status::status(&flags),
         Command::Leaks(target) => leaks::leaks(&target),
         Command::Reload(flags) => reload::reload(&flags),
         Command::Rollback(target) => reload::rollback(&target),

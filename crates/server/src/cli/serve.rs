@@ -2,13 +2,34 @@
 
 use std::io::Write;
 
+use anyhow::Context;
+
 use super::{Failure, Run, logging};
+use crate::app::{Inherited, Launch};
 use crate::config::{Config, LogFormat, Sources};
+use crate::logs::Logs;
 
 /// Serves until told to stop.
-pub(super) fn serve(sources: &Sources, run: Run) -> Result<(), Failure> {
-    let loaded = Config::load(sources)?;
-    logging::start(&loaded.config.log)?;
+pub(super) fn serve(sources: Sources, run: Run) -> Result<(), Failure> {
+    let inherited = Inherited::take()?;
+    let complaint = inherited.complaint();
+    let outcome = serve_with(sources, inherited, run);
+    if let Err(failure) = &outcome {
+        complaint.send(&failure.to_string());
+    }
+    outcome
+}
+
+fn serve_with(mut sources: Sources, inherited: Inherited, run: Run) -> Result<(), Failure> {
+    sources.dir = inherited.dir().unwrap_or(sources.dir);
+    let mut loaded = Config::load(&sources)?;
+    let logs = Logs::open(&loaded.config.log).context("starting the log")?;
+    logging::start(&loaded.config.log, logs.log.as_ref())?;
+    if let Some(address) = inherited.activated() {
+        let reason =
+            format!("listening on {address}, a socket of the service manager's; `listen` is not used");
+        loaded.reasons.push(reason);
+    }
     match loaded.config.log.format {
         LogFormat::Text => {
             // The banner informs only; a closed standard error must not keep the server from starting.
@@ -20,7 +41,12 @@ pub(super) fn serve(sources: &Sources, run: Run) -> Result<(), Failure> {
             "settings resolved"
         ),
     }
-    Ok(run(loaded.config, sources.clone())?)
+    Ok(run(Launch {
+        config: loaded.config,
+        sources,
+        logs,
+        inherited,
+    })?)
 }
 
 /// What is served and why, a line each.

@@ -1,31 +1,53 @@
 //! `hearth status`: what a running server says of itself. Runs in: the command.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::table::{Side, Table, count, mebibytes, plain, rough};
-use super::{Failure, Target};
+use super::{Failure, Target, Watching};
 use crate::admin::client::{self, Message};
 use crate::admin::{self, place};
 use crate::config::{AdminSocket, Config, Sources};
-use crate::report::{Generation, Pool, ServerState, Status, Worker, WorkerState};
+use crate::report::{Generation, Pool, ServerState, Status, Trouble, Worker, WorkerState};
 
-/// Prints the status of the server that `target` names.
-pub(super) fn status(target: &Target) -> Result<(), Failure> {
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Prints the status of the server that `flags` name, again and again if they say so.
+pub(super) fn status(flags: &Watching) -> Result<(), Failure> {
+    let mut text = look(&flags.target)?;
+    if !flags.watch {
+        return print(&text);
+    }
+    let redraws = !flags.target.json && std::io::stdout().is_terminal();
+    loop {
+        print(&if redraws { redrawn(&text) } else { text })?;
+        std::thread::sleep(PAUSE);
+        // A server that is being restarted answers again soon.
+        text = look(&flags.target).unwrap_or_else(|failure| format!("{failure}\n"));
+    }
+}
+
+/// The status, as text.
+fn look(target: &Target) -> Result<String, Failure> {
     let answer = send(target, Message::Ask(admin::STATUS))?;
-    let text = if target.json {
-        format!("{answer:#}\n")
-    } else {
-        let status =
-            Status::deserialize(answer).context("reading the server's answer; is it of another version?")?;
-        describe(&status)
-    };
-    print(&text)
+    if target.json {
+        return Ok(format!("{answer:#}\n"));
+    }
+    let status =
+        Status::deserialize(answer).context("reading the server's answer; is it of another version?")?;
+    Ok(describe(&status))
+}
+
+/// In the place of what the terminal shows: each line up to its end, nothing below. Without a blank moment between, it does not flicker.
+fn redrawn(text: &str) -> String {
+    format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))
 }
 
 /// The answer of the server that `target` names.
@@ -81,6 +103,9 @@ fn describe_pool(pool: &Pool, text: &mut String) {
     for generation in &pool.generations {
         let _ = writeln!(text, "  {}", describe_generation(generation));
     }
+    if let Some(trouble) = &pool.trouble {
+        let _ = writeln!(text, "  {}", describe_trouble(trouble));
+    }
     let method = pool
         .generations
         .iter()
@@ -109,6 +134,20 @@ fn describe_pool(pool: &Pool, text: &mut String) {
         count(pool.totals.died, "worker")
     );
     text.push_str(&workers(pool).render("  "));
+}
+
+fn describe_trouble(trouble: &Trouble) -> String {
+    let mut text = format!("trouble: {}", plain(&trouble.reason));
+    if trouble.failed_boots > 0 {
+        text.push_str("; ");
+        text.push_str(&count(u64::from(trouble.failed_boots), "boot"));
+        text.push_str(" failed in a row");
+    }
+    if let Some(seconds) = trouble.retry_seconds {
+        text.push_str(", the next attempt in ");
+        text.push_str(&rough(seconds));
+    }
+    text
 }
 
 fn describe_generation(generation: &Generation) -> String {

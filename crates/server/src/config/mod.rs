@@ -71,6 +71,8 @@ pub struct Config {
     pub watch: bool,
     /// Where `hearth status` and the other commands reach the server. Default: see `admin::place`.
     pub admin_socket: AdminSocket,
+    /// Where health and status may be asked for over TCP. Default: nowhere.
+    pub admin_listen: Option<SocketAddr>,
     /// Folder for spool files of big bodies. Default: the system's temporary folder.
     pub spool_dir: PathBuf,
 }
@@ -90,6 +92,12 @@ impl Config {
     /// Workers of all pools.
     pub fn workers(&self) -> usize {
         self.pools.iter().map(|pool| usize::from(pool.workers)).sum()
+    }
+
+    /// How long all applications may take to boot, side by side.
+    pub fn boot_timeout(&self) -> std::time::Duration {
+        let times = self.pools.iter().map(|pool| pool.boot_timeout);
+        times.max().unwrap_or_default()
     }
 
     /// The line that says that requests are answered from now on. `address` is the one bound, with its real port;
@@ -137,14 +145,18 @@ pub enum AdminSocket {
 }
 
 /// What is logged and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     /// Lines for people, or one JSON object a line.
     pub format: LogFormat,
     /// `error`, `warn`, `info`, `debug`. Default `info`.
     pub level: tracing::Level,
-    /// One line a request on standard output. Default on.
+    /// One line a request. Default on.
     pub access: bool,
+    /// File of the log, absolute. Default: standard error.
+    pub file: Option<PathBuf>,
+    /// File of the access log, absolute. Default: standard output.
+    pub access_file: Option<PathBuf>,
 }
 
 /// Form of log lines.

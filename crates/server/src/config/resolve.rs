@@ -3,7 +3,7 @@
 //! Touches the disk to see that named files exist; starts nothing. Called by `Config::load`. Runs in: server.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -33,6 +33,9 @@ const TARGET: usize = 512;
 /// Longest path of a unix socket on Linux (`sun_path`, without its NUL).
 const SOCKET_PATH: usize = 107;
 
+/// Where to listen unless told otherwise.
+const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
+
 const ZERO: Duration = Duration::ZERO;
 const MILLI: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -56,18 +59,19 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
     let watch = reader.switch("watch", false);
     let pools = pools(&mut reader, &dir, (cores, watch), &mut reasons);
     let config = Config {
-        listen: listen(&mut reader),
+        listen: address(&mut reader, "listen").unwrap_or(LISTEN),
         reactors: reader.number(
             "reactors",
             cores.min(ipc::layout::MAX_REACTORS),
             1..=ipc::layout::MAX_REACTORS,
         ),
         limits: limits(&mut reader),
-        log: log(&mut reader),
+        log: log(&mut reader, &dir),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
         reload: reload(&mut reader),
         watch,
         admin_socket: admin_socket(&mut reader, &dir),
+        admin_listen: address(&mut reader, "admin_listen"),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         pools,
         name: named(&sources.dir),
@@ -167,19 +171,27 @@ fn project_folder(dir: &Path) -> Result<PathBuf, Errors> {
     Ok(path)
 }
 
-fn listen(reader: &mut Reader) -> SocketAddr {
-    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
-    let Some((text, origin)) = reader.text("listen") else {
-        return default;
-    };
+fn address(reader: &mut Reader, key: &'static str) -> Option<SocketAddr> {
+    let (text, origin) = reader.text(key)?;
     let numeric = text
         .strip_prefix("localhost:")
         .map(|port| format!("127.0.0.1:{port}"));
-    numeric.as_deref().unwrap_or(&text).parse().unwrap_or_else(|_| {
+    let address = numeric.as_deref().unwrap_or(&text).parse().ok();
+    if address.is_none() {
         let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"";
-        reader.wrong(origin, "listen", &Value::Text(text), form);
-        default
-    })
+        reader.wrong(origin, key, &Value::Text(text), form);
+    }
+    address
+}
+
+/// A file that may have to be made, relative to `dir`.
+fn file_to_be(reader: &mut Reader, key: &'static str, dir: &Path) -> Option<PathBuf> {
+    let (text, origin) = reader.text(key)?;
+    if text.is_empty() || text.ends_with('/') {
+        reader.wrong(origin, key, &Value::Text(text), "expected the path of a file");
+        return None;
+    }
+    Some(dir.join(text))
 }
 
 fn limits(reader: &mut Reader) -> Limits {
@@ -215,7 +227,7 @@ fn limits(reader: &mut Reader) -> Limits {
     }
 }
 
-fn log(reader: &mut Reader) -> Log {
+fn log(reader: &mut Reader, dir: &Path) -> Log {
     let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
     let levels = [
         ("error", tracing::Level::ERROR),
@@ -227,6 +239,8 @@ fn log(reader: &mut Reader) -> Log {
         format: reader.word_or("log.format", &formats, LogFormat::Text),
         level: reader.word_or("log.level", &levels, tracing::Level::INFO),
         access: reader.switch("log.access", true),
+        file: file_to_be(reader, "log.file", dir),
+        access_file: file_to_be(reader, "log.access_file", dir),
     }
 }
 

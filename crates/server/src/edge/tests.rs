@@ -277,6 +277,8 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             format: LogFormat::Text,
             level: tracing::Level::INFO,
             access: true,
+            file: None,
+            access_file: None,
         },
         pools: vec![Pool {
             name: "web".into(),
@@ -315,6 +317,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
         stop_timeout: Duration::from_secs(1),
         reload: Reload::default(),
         watch: false,
+        admin_listen: None,
         admin_socket: AdminSocket::Off,
         spool_dir: std::env::temp_dir(),
     }

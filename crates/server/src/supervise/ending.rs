@@ -7,7 +7,7 @@ use rustix::process::WaitIdStatus;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// It ended on its own; see [`exit`].
     Code(i32),
     /// A signal ended it.

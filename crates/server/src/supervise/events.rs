@@ -29,6 +29,7 @@ impl Supervisor {
                     undoing,
                 });
                 self.state.zygote_ready();
+                self.trouble = None;
             }
             FromZygote::BootFailed { reason } => {
                 error!(generation, reason, "application not booted");
@@ -80,6 +81,7 @@ impl Supervisor {
             (Some(unborn), Some(Ok(process))) => {
                 let worker = unborn.born((generation, who), process, &self.surroundings());
                 self.totals.forked += 1;
+                self.trouble = None;
                 self.workers.insert(number, worker);
                 self.state.worker_started(number);
                 if let Some(reason) = self.purge
@@ -119,6 +121,7 @@ impl Supervisor {
                 None => StartError::unexplained(why, &zygote.tail.text()),
             };
             error!(generation, %why, "zygote did not boot");
+            self.trouble = Some(error.to_string());
             self.start_error.get_or_insert(error);
         } else {
             warn!(generation, %why, workers = self.workers.len(), "zygote died");
@@ -210,6 +213,7 @@ impl Supervisor {
         }
         if !delay.is_zero() {
             warn!(worker = number, ?delay, "worker crashes in a row, replaced later");
+            self.trouble = Some(format!("worker {number} crashes in a row: {why}"));
         }
     }
 }

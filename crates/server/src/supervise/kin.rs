@@ -11,7 +11,8 @@ use super::process::Family;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kin {
     numbers: Arc<AtomicU32>,
-    pub(super) family: Family,
+    /// The processes that somebody looks after.
+    pub(crate) family: Family,
     wanted: Arc<Wanted>,
 }
 

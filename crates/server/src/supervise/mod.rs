@@ -62,6 +62,8 @@ pub(crate) use self::error::StartError;
 pub(crate) use self::inspect::{Inspection, inspect};
 pub(crate) use self::kin::Kin;
 use self::policy::{Action, State};
+pub(crate) use self::process::{Family, Process};
+pub(crate) use self::socket::Socket;
 use self::upkeep::{Measured, Upkeep};
 use self::worker::{Figures, Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
@@ -147,6 +149,8 @@ pub(crate) struct Supervisor {
     purge: Option<&'static str>,
     incarnations: Vec<Incarnation>,
     start_error: Option<StartError>,
+    /// What went wrong last, while processes are missing for it.
+    trouble: Option<String>,
     inbox: mpsc::Receiver<Event>,
     events: mpsc::Sender<Event>,
     orders: mpsc::Receiver<WorkerOrder>,
@@ -187,6 +191,7 @@ impl Supervisor {
             purge: None,
             incarnations: vec![Incarnation(0); usize::from(settings.workers)],
             start_error: None,
+            trouble: None,
             inbox,
             events,
             orders,
@@ -279,10 +284,12 @@ impl Supervisor {
             }
             Err(error) => {
                 error!(binary = %self.recipe.binary(), %error, "zygote not started");
-                self.start_error.get_or_insert(StartError::Spawn {
+                let error = StartError::Spawn {
                     binary: self.recipe.binary(),
                     error,
-                });
+                };
+                self.trouble = Some(error.to_string());
+                self.start_error.get_or_insert(error);
                 self.state.zygote_gone(Instant::now());
             }
         }

@@ -156,6 +156,23 @@ impl State {
         }
     }
 
+    /// Boots in a row that have failed.
+    pub(super) const fn failed_boots(&self) -> u32 {
+        self.boot_failures
+    }
+
+    /// When the next process is started that waits for its time.
+    pub(super) fn next_attempt(&self) -> Option<Instant> {
+        if let Zygote::Down { since } = self.zygote {
+            return since;
+        }
+        let waiting = self.seats.iter().filter_map(|(seat, _)| match seat {
+            Seat::Empty { until } => *until,
+            Seat::Forking { .. } | Seat::Lost | Seat::Taken => None,
+        });
+        waiting.min()
+    }
+
     /// The zygote has booted.
     pub(super) fn zygote_ready(&mut self) {
         self.zygote = Zygote::Ready;

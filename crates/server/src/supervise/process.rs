@@ -28,7 +28,7 @@ impl Family {
 
 /// A process. It is of its family until this is dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     pid: i32,
     pidfd: AsyncFd<OwnedFd>,
     family: Family,
@@ -53,7 +53,7 @@ impl Process {
     }
 
     /// A child of this process that has not been waited for.
-    pub(super) fn of_child(child: &std::process::Child, family: &Family) -> io::Result<Self> {
+    pub(crate) fn of_child(child: &std::process::Child, family: &Family) -> io::Result<Self> {
         let pid = Pid::from_child(child);
         Self::new(
             pid.as_raw_nonzero().get(),
@@ -63,18 +63,18 @@ impl Process {
     }
 
     /// Its number, for the log.
-    pub(super) const fn pid(&self) -> i32 {
+    pub(crate) const fn pid(&self) -> i32 {
         self.pid
     }
 
     /// Returns once the process has ended. Cancel-safe.
-    pub(super) async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         // An error means that the runtime is shutting down: then nobody asks for the answer either.
         let _ = self.pidfd.readable().await;
     }
 
     /// Its status, if it has ended and is our child (the zygote is; a worker once its zygote is gone). Reaps it.
-    pub(super) fn reap(&self) -> Option<Ending> {
+    pub(crate) fn reap(&self) -> Option<Ending> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::PidFd(self.pidfd.as_fd()), options)
             .ok()
@@ -92,7 +92,7 @@ impl Process {
     }
 
     /// Kills it. A process that has ended already is no error.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Err(error) = pidfd_send_signal(&self.pidfd, Signal::KILL)
             && error != rustix::io::Errno::SRCH
         {

@@ -11,14 +11,14 @@ use tokio::io::unix::AsyncFd;
 
 /// The server's end of a control socket.
 #[derive(Debug)]
-pub(super) struct Socket(AsyncFd<OwnedFd>);
+pub(crate) struct Socket(AsyncFd<OwnedFd>);
 
 impl Socket {
     #[expect(
         deprecated,
         reason = "the new constructor is unsafe for types whose as_raw_fd may change; an OwnedFd's never does"
     )]
-    pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self(AsyncFd::with_interest(
             fd,
@@ -27,7 +27,7 @@ impl Socket {
     }
 
     /// The next message; `None` once the other side is gone. Cancel-safe.
-    pub(super) async fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    pub(crate) async fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         let received = self
             .0
             .async_io(Interest::READABLE, |fd| control::receive(fd.as_fd()))
@@ -36,7 +36,7 @@ impl Socket {
     }
 
     /// The next message if one is there: used to read what a dead process left behind.
-    pub(super) fn receive_now<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    pub(crate) fn receive_now<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         match gone_is_end(control::receive(self.0.get_ref().as_fd())) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             received => received,
@@ -44,7 +44,7 @@ impl Socket {
     }
 
     /// Returns once nobody holds the other end any more. Messages are left unread. Cancel-safe.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         // An error means that the runtime is shutting down: then nobody asks for the answer either.
         while let Ok(mut guard) = self.0.readable().await {
             if guard.ready().is_read_closed() {
@@ -55,7 +55,7 @@ impl Socket {
     }
 
     /// Sends one message. Waits while the other side has not taken earlier ones (the kernel holds about ten).
-    pub(super) async fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) async fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.0
             .async_io(Interest::WRITABLE, |fd| control::send(fd.as_fd(), message, fds))
             .await

@@ -46,7 +46,17 @@ impl Supervisor {
                 requests: self.totals.requests + live,
                 ..self.totals
             },
+            trouble: self.report_trouble(),
         }
+    }
+
+    fn report_trouble(&self) -> Option<report::Trouble> {
+        let wait = |at: Instant| seconds(at.saturating_duration_since(Instant::now()));
+        Some(report::Trouble {
+            reason: self.trouble.clone()?,
+            failed_boots: self.state.failed_boots(),
+            retry_seconds: self.state.next_attempt().map(wait),
+        })
     }
 
     /// What requests were seen to leave behind.

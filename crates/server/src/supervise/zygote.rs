@@ -1,5 +1,6 @@
 //! One zygote: starting it, what it is told, what it says. Runs in: server.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -27,6 +28,18 @@ use crate::report;
 const ORDERS: usize = ipc::layout::MAX_WORKERS + 1;
 /// Time between the end of a zygote's socket and its death.
 const DEATH_GRACE: Duration = Duration::from_secs(1);
+/// Bytes of a process's title, at least.
+const TITLE: usize = 120;
+/// Variables that a service manager, or a server that is replaced, has set for the server alone.
+const BETWEEN_SERVER_AND_MANAGER: [&str; 7] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "HEARTH_PREDECESSOR",
+];
 
 /// How zygotes of a pool are started.
 #[derive(Debug)]
@@ -111,14 +124,21 @@ impl Recipe {
     ) -> io::Result<Zygote> {
         let (ours, theirs) = control::pair()?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let child = Command::new(&self.binary)
+        let mut command = Command::new(&self.binary);
+        command
+            .arg0(roomy(&self.binary))
             .arg("zygote")
             // Ctrl-C goes to a terminal's whole foreground group; only the server is to get it.
             .process_group(0)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::from(writer.try_clone()?))
-            .stderr(Stdio::from(writer))
-            .spawn()?;
+            .stderr(Stdio::from(writer));
+        for name in BETWEEN_SERVER_AND_MANAGER {
+            command.env_remove(name);
+        }
+        let child = command.spawn()?;
+        // It holds the other ends of our pipe and socket, whose end would never be seen.
+        drop(command);
         let process = Arc::new(Process::of_child(&child, family)?);
         let socket = Arc::new(Socket::new(ours)?);
         let tail = Tail::default();
@@ -170,6 +190,13 @@ fn process(settings: &config::Process) -> control::Process {
         env: settings.env.clone(),
         clear_env: settings.clear_env,
     }
+}
+
+/// The binary's name with room behind it: the memory of the arguments is where a process writes its title.
+fn roomy(binary: &Path) -> OsString {
+    let mut name = binary.as_os_str().to_owned();
+    name.push(" ".repeat(TITLE));
+    name
 }
 
 /// What is undone: nothing has to be in a classic pool, where the engine ends each request whole.

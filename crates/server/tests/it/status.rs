@@ -239,3 +239,45 @@ fn a_request_in_a_fork_of_its_own_is_counted_once() {
         .unwrap();
     assert!((2..=3).contains(&counted), "{counted} of 3 requests");
 }
+
+#[test]
+fn a_status_that_is_watched_comes_again_and_again() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    let server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    command.args(["status", "--watch", "--socket"]);
+    command.arg(server.file("admin.sock")).arg(server.file("."));
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let heads = lines
+        .map(|line| line.unwrap())
+        .filter(|line| line.starts_with("hearth 0.1.0: serving "));
+    let seen = heads.take(3).count();
+    kill(i32::try_from(watch.id()).unwrap(), Signal::INT);
+    watch.wait().unwrap();
+    assert_eq!(seen, 3);
+}
+
+#[test]
+fn a_title_says_what_a_worker_is_at() {
+    let server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
+    let worker = server.log.wait("worker ready", |_| true)["pid"].as_i64().unwrap();
+    let title = || {
+        let line = std::fs::read_to_string(format!("/proc/{worker}/cmdline")).unwrap();
+        line.trim_end_matches('\0').to_owned()
+    };
+    let mut client = server.connect();
+    let open = server.file("open");
+    let target = format!("/gate?open={}", open.display());
+    client.send("POST", &target, b"").unwrap();
+    server.log.wait("php", |event| event["text"] == "at the gate");
+    assert_eq!(title(), "hearth: worker web 0 gen 1 running POST /gate");
+    std::fs::write(open, "").unwrap();
+    client.read().unwrap();
+    // Shown once the worker asks for the next request.
+    while title() != "hearth: worker web 0 gen 1 idle" {
+        std::thread::yield_now();
+    }
+}

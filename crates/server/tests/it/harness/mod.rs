@@ -12,6 +12,6 @@ mod server;
 pub(crate) use client::{Answer, Client};
 pub(crate) use database::Database;
 pub(crate) use fpm::Fpm;
-pub(crate) use process::assert_constant_memory;
+pub(crate) use process::{assert_constant_memory, tree};
 pub(crate) use raw::{Raw, RawClient};
 pub(crate) use server::{App, Server, in_each_mode, kill};

@@ -81,6 +81,8 @@ impl App {
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
+    /// The process that signals go to: the child, or what took its place.
+    main: i32,
     readers: Vec<JoinHandle<()>>,
     address: SocketAddr,
     /// Standard error, as JSON events.
@@ -190,6 +192,7 @@ impl Server {
         ];
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         Self {
+            main: i32::try_from(child.id()).unwrap(),
             child,
             readers,
             address,
@@ -259,7 +262,12 @@ impl Server {
 
     /// Process id of the server.
     pub(crate) fn pid(&self) -> i32 {
-        i32::try_from(self.child.id()).unwrap()
+        self.main
+    }
+
+    /// The server is another process from now on: what its binary was replaced by, or what its runner has started.
+    pub(crate) fn follow(&mut self, pid: i32) {
+        self.main = pid;
     }
 
     /// Sends the server a signal.
@@ -284,6 +292,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if std::thread::panicking() {
             if !self.over {
+                let _ = kill_process(Pid::from_raw(self.main).unwrap(), Signal::KILL);
                 let _ = self.child.kill();
                 let _ = self.child.wait();
             }

@@ -1,0 +1,221 @@
+//! Sockets that this server does not have to open, since whoever started it hands them down: a service manager (socket activation),
+//! or the server that this one is to replace.
+//!
+//! Called by `cli`, before anything else is opened, and by `app`. Runs in: server, on the main thread.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use ipc::control;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use socket2::{SockRef, Type};
+use tracing::warn;
+
+use super::handover::{FromSuccessor, PREDECESSOR, ToSuccessor};
+use crate::admin::listen::{AdminListener, BindError};
+use crate::admin::serve::ProbeListener;
+use crate::config::Config;
+use crate::supervise::Socket;
+
+/// Longest time for a message of the other server that is due at once.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What was handed down.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    listener: Option<(Named, TcpListener)>,
+    admin: Option<(PathBuf, UnixListener)>,
+    probes: Option<(SocketAddr, TcpListener)>,
+    dir: Option<PathBuf>,
+    predecessor: Option<OwnedFd>,
+}
+
+/// Which `listen` a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    /// Whatever the settings say: the service manager knows better.
+    Any,
+    /// This one: a server with another one opens its own.
+    As(SocketAddr),
+}
+
+/// The other end of the channel to the server that this one replaces.
+#[derive(Debug)]
+pub(crate) struct Predecessor(Socket);
+
+/// Tells the server that this one was to replace why it does not.
+#[derive(Debug)]
+pub(crate) struct Complaint(Option<OwnedFd>);
+
+impl Inherited {
+    /// Takes what there is; can be done once. Blocks for a moment if another server is to be replaced.
+    pub(crate) fn take() -> anyhow::Result<Self> {
+        match channel()? {
+            Some(channel) => Self::from_predecessor(channel).context("taking over from another server"),
+            None => Self::from_manager()
+                .context("taking the sockets that a service manager hands down (LISTEN_FDS)"),
+        }
+    }
+
+    fn from_manager() -> anyhow::Result<Self> {
+        let mut sockets = ipc::inherited::take()?.into_iter();
+        let Some(socket) = sockets.next() else {
+            return Ok(Self::default());
+        };
+        if sockets.next().is_some() {
+            bail!("there are several; hearth serves one (a single ListenStream= in the socket unit)");
+        }
+        let about = SockRef::from(&socket);
+        let is_fitting = about.local_addr()?.as_socket().is_some()
+            && about.r#type()? == Type::STREAM
+            && about.is_listener()?;
+        if !is_fitting {
+            bail!("it is no listening TCP socket (ListenStream= in the socket unit, with Accept=no)");
+        }
+        Ok(Self {
+            listener: Some((Named::Any, socket.into())),
+            ..Self::default()
+        })
+    }
+
+    fn from_predecessor(channel: OwnedFd) -> anyhow::Result<Self> {
+        if !is_readable(&channel, PATIENCE)? {
+            bail!("it says nothing");
+        }
+        let (message, sockets) = control::receive(channel.as_fd())?.ok_or_else(|| anyhow!("it has ended"))?;
+        let ToSuccessor::Belongings {
+            dir,
+            listen,
+            admin,
+            admin_listen,
+        } = message
+        else {
+            bail!("it says what makes no sense");
+        };
+        let mut sockets = sockets.into_iter();
+        let mut next = || sockets.next().ok_or_else(|| anyhow!("a socket is missing"));
+        Ok(Self {
+            listener: Some((Named::As(listen), next()?.into())),
+            admin: match admin {
+                Some(path) => Some((PathBuf::from(path), next()?.into())),
+                None => None,
+            },
+            probes: match admin_listen {
+                Some(address) => Some((address, next()?.into())),
+                None => None,
+            },
+            dir: Some(PathBuf::from(dir)),
+            predecessor: Some(channel),
+        })
+    }
+
+    /// The project folder, if it is not to be that of the command line.
+    pub(crate) fn dir(&self) -> Option<PathBuf> {
+        self.dir.clone()
+    }
+
+    /// Where the reason goes if this server does not start.
+    pub(crate) fn complaint(&self) -> Complaint {
+        Complaint(
+            self.predecessor
+                .as_ref()
+                .and_then(|channel| channel.try_clone().ok()),
+        )
+    }
+
+    /// The address of the socket that a service manager has opened.
+    pub(crate) fn activated(&self) -> Option<SocketAddr> {
+        let (_, listener) = self.listener.as_ref().filter(|(named, _)| *named == Named::Any)?;
+        listener.local_addr().ok()
+    }
+
+    /// The listening socket, if there is one for these settings. It does not block.
+    pub(super) fn listener(&mut self, config: &Config) -> anyhow::Result<Option<TcpListener>> {
+        let fits = |named| named == Named::Any || named == Named::As(config.listen);
+        let Some((_, listener)) = self.listener.take().filter(|(named, _)| fits(*named)) else {
+            return Ok(None);
+        };
+        listener.set_nonblocking(true)?;
+        Ok(Some(listener))
+    }
+
+    /// The admin socket that these settings want; whether it was handed down.
+    pub(super) fn admin(&mut self, config: &Config) -> Result<(Option<AdminListener>, bool), BindError> {
+        match self.admin.take() {
+            Some((path, listener)) if AdminListener::is_meant(config, &path) => {
+                Ok((Some(AdminListener::adopt(listener, path)), true))
+            }
+            _ => Ok((AdminListener::bind(config)?, false)),
+        }
+    }
+
+    /// The socket for probes that these settings want.
+    pub(super) fn probes(&mut self, config: &Config) -> anyhow::Result<Option<ProbeListener>> {
+        let Some(address) = config.admin_listen else {
+            return Ok(None);
+        };
+        if let Some((_, listener)) = self.probes.take().filter(|(named, _)| *named == address) {
+            return Ok(Some(ProbeListener::adopt(listener)));
+        }
+        let bound = ProbeListener::bind(address).with_context(|| format!("binding {address} (admin_listen)"));
+        bound.map(Some)
+    }
+
+    /// The server that this one replaces. Must be called within the main runtime.
+    pub(super) fn predecessor(&mut self) -> anyhow::Result<Option<Predecessor>> {
+        let channel = self.predecessor.take().map(Socket::new).transpose();
+        Ok(channel.context("watching the other server")?.map(Predecessor))
+    }
+}
+
+impl Predecessor {
+    /// Returns when it has ended. Cancel-safe.
+    pub(super) async fn gone(&self) {
+        self.0.closed().await;
+    }
+
+    /// Says that this server can serve, and waits until everything is its own. If the other one says nothing more it has ended.
+    pub(super) async fn take_over(self, admin: bool) {
+        let talk = async {
+            self.0.send(&FromSuccessor::Ready { admin }, &[]).await?;
+            self.0.receive::<ToSuccessor>().await
+        };
+        match tokio::time::timeout(PATIENCE, talk).await {
+            Ok(Ok(Some((ToSuccessor::Yours, _)))) => {}
+            other => warn!(?other, "the server that was replaced has not said good-bye"),
+        }
+    }
+}
+
+impl Complaint {
+    pub(crate) fn send(self, reason: &str) {
+        if let Some(channel) = self.0 {
+            let reason = reason.to_owned();
+            // Whoever does not hear it sees the exit status.
+            let _ = control::send(channel.as_fd(), &FromSuccessor::Failed { reason }, &[]);
+        }
+    }
+}
+
+/// The channel to the server that has started this one to be replaced. Standard input is empty from then on.
+fn channel() -> anyhow::Result<Option<OwnedFd>> {
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().to_string());
+    if parent.is_none() || std::env::var(PREDECESSOR).ok() != parent {
+        return Ok(None);
+    }
+    let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(Some(channel))
+}
+
+fn is_readable(channel: &OwnedFd, patience: Duration) -> anyhow::Result<bool> {
+    let mut fds = [PollFd::new(channel, PollFlags::IN)];
+    let patience = Timespec::try_from(patience)?;
+    Ok(poll(&mut fds, Some(&patience))? > 0)
+}

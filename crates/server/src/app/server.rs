@@ -1,0 +1,432 @@
+//! The server once it serves: orders, reloads, its replacement, its end. Called by `app`. Runs in: server, on the main thread.
+
+use std::collections::VecDeque;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use tokio::task::{AbortHandle, JoinHandle};
+use tracing::{error, info, warn};
+
+use super::Outside;
+use super::reactors::Connections;
+use super::release::{Phase, Release};
+use super::reload::{Next, Waiting, Wish, World};
+use super::signals::{Order, Signals};
+use super::successor::{Belongings, Successor};
+use super::watch::Changes;
+use crate::admin::Ask;
+use crate::config::Sources;
+use crate::dispatch::Pool;
+use crate::edge::Sites;
+use crate::report::ServerState;
+
+/// Shortest time between two reloads that an application asks for.
+const BETWEEN_WANTED: Duration = Duration::from_secs(10);
+/// How long connections that are idle while another server takes over may still send a request here, where it is answered and told
+/// to close. A client that thinks for longer finds its connection closed, as after `limits.idle_timeout`.
+const LEAVE: Duration = Duration::from_secs(2);
+/// What a successor may take beyond the boot.
+const SUCCESSION: Duration = Duration::from_secs(30);
+
+/// A release, and where its settings came from.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    pub(super) release: Arc<Release>,
+    pub(super) sources: Sources,
+}
+
+/// Everything that runs.
+pub(super) struct Server {
+    pub(super) world: Arc<World>,
+    pub(super) sites: Arc<Sites<Vec<Vec<Pool>>>>,
+    pub(super) connections: Connections,
+    pub(super) outside: Outside,
+    /// The path of this server's binary.
+    pub(super) binary: PathBuf,
+    /// For a successor. Nobody listens once it is dropped.
+    pub(super) listener: Option<TcpListener>,
+    pub(super) serving: Served,
+    /// What was served before, while it can be returned to, and the task that ends it.
+    pub(super) previous: Option<(Served, AbortHandle)>,
+    pub(super) reloading: Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
+    /// Of files, where they are watched.
+    pub(super) changes: Option<Changes>,
+    /// When an application had a reload last.
+    pub(super) last_wanted: Option<Instant>,
+    /// Reloads that were asked for while another was under way.
+    pub(super) queue: VecDeque<Waiting>,
+    /// The server that is to replace this one, as it starts.
+    pub(super) replacing: Option<JoinHandle<anyhow::Result<Successor>>>,
+}
+
+/// Why a server ends.
+enum End {
+    Told(Order),
+    Replaced,
+    Failed(anyhow::Error),
+}
+
+impl Server {
+    /// Returns when everything has ended.
+    pub(super) async fn run(&mut self, signals: &mut Signals, stop_timeout: Duration) -> anyhow::Result<()> {
+        let end = loop {
+            // Cancel-safe: each of the eight is.
+            tokio::select! {
+                order = signals.next() => match order {
+                    Order::Reload => self.wish(Waiting::new(Wish::Anew, None)),
+                    Order::Reopen => self.outside.logs.reopen(),
+                    Order::Replace => self.start_successor(),
+                    stop => break End::Told(stop),
+                },
+                error = self.connections.failed() => break End::Failed(error),
+                ask = self.outside.answers.next() => self.answer(ask),
+                () = wanted(&self.world, self.last_wanted), if self.reloading.is_none() && self.replacing.is_none() => {
+                    self.world.kin.forget_wish();
+                    self.last_wanted = Some(Instant::now());
+                    self.wish(Waiting::new(Wish::Anew, None));
+                }
+                () = changed(&mut self.changes), if self.replacing.is_none() => self.wish(Waiting::new(Wish::Anew, None)),
+                prepared = finished(&mut self.reloading) => self.finish_reload(prepared).await,
+                started = settled(&mut self.replacing) => if self.hand_over(started).await {
+                    break End::Replaced;
+                },
+                () = self.outside.notifier.beat() => {}
+            }
+        };
+        self.outside.answers.state = ServerState::Stopping;
+        self.listener = None;
+        if let Some((_, job)) = self.reloading.take() {
+            job.abort();
+        }
+        if let Some(job) = self.replacing.take() {
+            job.abort();
+        }
+        match end {
+            End::Told(Order::Stop(signal)) => {
+                info!(signal, ?stop_timeout, "server stopping");
+                self.outside.notifier.stopping();
+                self.stop_or_hurry(signals, stop_timeout).await;
+                Ok(())
+            }
+            End::Told(_) => {
+                self.stop_at_once().await;
+                Ok(())
+            }
+            End::Replaced => {
+                self.leave(signals).await;
+                self.stop_or_hurry(signals, stop_timeout).await;
+                Ok(())
+            }
+            End::Failed(error) => {
+                self.stop_at_once().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn stop_or_hurry(&mut self, signals: &mut Signals, stop_timeout: Duration) {
+        // Cancel-safe: `stop` may end anywhere; `stop_at_once` ends what is left.
+        let hurry = tokio::select! {
+            () = self.stop(Instant::now() + stop_timeout) => false,
+            () = signals.stop() => true,
+        };
+        if hurry {
+            self.stop_at_once().await;
+        }
+    }
+
+    /// Starts the server that is to replace this one.
+    fn start_successor(&mut self) {
+        if std::process::id() == 1 {
+            error!(
+                "binary not replaced: this server is process 1, and its container ends with it; hearth reload serves new PHP code, a \
+                 new hearth needs a new container"
+            );
+            return;
+        }
+        if self.replacing.is_some() || self.reloading.is_some() {
+            warn!("binary not replaced: a replacement or a reload is under way already");
+            return;
+        }
+        match self.belongings() {
+            Ok(belongings) => {
+                let config = &self.serving.release.config;
+                let patience = config.boot_timeout() + SUCCESSION;
+                let family = self.world.kin.family.clone();
+                info!(binary = %self.binary.display(), "replacement begins");
+                let starting = Successor::start(self.binary.clone(), belongings, (family, patience));
+                self.replacing = Some(tokio::spawn(starting));
+            }
+            Err(error) => error!(
+                error = format!("{error:#}"),
+                "binary not replaced: this server serves on"
+            ),
+        }
+    }
+
+    fn belongings(&self) -> anyhow::Result<Belongings> {
+        let config = &self.serving.release.config;
+        let listener = self.listener.as_ref().map(TcpListener::try_clone).transpose()?;
+        let listener = listener.ok_or_else(|| anyhow!("the server is stopping"))?;
+        let (admin, probes) = self.outside.answers.share().context("sharing the admin socket")?;
+        Ok(Belongings {
+            dir: self.serving.sources.dir.clone(),
+            listen: (config.listen, listener),
+            admin,
+            probes: config.admin_listen.zip(probes),
+        })
+    }
+
+    /// Hands everything to the server that has started; true if there is one.
+    async fn hand_over(&mut self, started: anyhow::Result<Successor>) -> bool {
+        match started {
+            Ok(successor) => {
+                let pid = successor.pid();
+                // What waits here for new code is answered here.
+                self.sites.settle(self.sites.changes(), None);
+                // New connections wait for the successor.
+                self.world.reactors.leave();
+                self.outside.answers.hand_over();
+                // Before the successor speaks: the manager listens to no other process.
+                self.outside.notifier.replaced_by(pid);
+                successor.take_over().await;
+                info!(
+                    pid,
+                    "replaced: another server has taken over, this one finishes its requests"
+                );
+                true
+            }
+            Err(error) => {
+                error!(
+                    error = format!("{error:#}"),
+                    "binary not replaced: this server serves on"
+                );
+                false
+            }
+        }
+    }
+
+    /// Connections end as their clients send a request.
+    async fn leave(&mut self, signals: &mut Signals) {
+        let until = Instant::now() + LEAVE;
+        loop {
+            // Cancel-safe: each of the three is.
+            tokio::select! {
+                _ = tokio::time::timeout_at(until.into(), self.connections.ended()) => return,
+                ask = self.outside.answers.next() => self.outside.answers.answer(ask),
+                () = signals.stop() => return,
+            }
+        }
+    }
+
+    fn answer(&mut self, ask: Ask) {
+        match ask {
+            Ask::Reload(order, reply) => {
+                let wish = order.to.map_or(Wish::Anew, |dir| Wish::At(PathBuf::from(dir)));
+                self.wish(Waiting::new(wish, Some(reply)));
+            }
+            Ask::Rollback(reply) => self.wish(Waiting::new(Wish::Back, Some(reply))),
+            ask => self.outside.answers.answer(ask),
+        }
+    }
+
+    /// Starts a reload, or remembers it until the one under way has ended.
+    fn wish(&mut self, waiting: Waiting) {
+        if self.replacing.is_some() {
+            // It would change what the successor has been told.
+            let why = "not reloaded: the server is being replaced, by one that reads settings and code anew";
+            warn!("{why}");
+            waiting.tell(&Err(why.to_owned()));
+        } else if self.reloading.is_none() {
+            self.start_reload(waiting);
+        } else if let Some(last) = self.queue.back_mut().filter(|last| last.wish == waiting.wish) {
+            last.replies.extend(waiting.replies);
+        } else {
+            self.queue.push_back(waiting);
+        }
+    }
+
+    fn start_reload(&mut self, mut waiting: Waiting) {
+        waiting.changes = self.sites.changes();
+        let Served { release, sources } = self.serving.clone();
+        let world = Arc::clone(&self.world);
+        let job = match &waiting.wish {
+            Wish::Back => {
+                let Some((Served { release, sources }, ending)) = self.previous.take() else {
+                    waiting.tell(&Err(
+                        "there is nothing to return to: no release is kept (reload.keep_previous)".to_owned(),
+                    ));
+                    return;
+                };
+                ending.abort();
+                info!(dir = %release.config.dir.display(), "rollback begins");
+                tokio::spawn(world.wake(release, sources))
+            }
+            wish => {
+                let mut sources = sources;
+                if let Wish::At(dir) = wish {
+                    sources.dir.clone_from(dir);
+                }
+                info!(dir = %sources.dir.display(), "reload begins");
+                tokio::spawn(world.prepare(sources, Arc::clone(&release.config)))
+            }
+        };
+        self.outside.notifier.reloading();
+        self.reloading = Some((waiting, job));
+    }
+
+    /// Has the prepared release take over, if there is one.
+    async fn finish_reload(&mut self, (waiting, prepared): (Waiting, anyhow::Result<Next>)) {
+        let status = match prepared {
+            Ok(next) => {
+                self.sites.switch_to(next.release.site());
+                self.sites.settle(waiting.changes, None);
+                // From here on every request that goes to the old one can be seen there.
+                self.world.reactors.pass().await;
+                let outcome = next.outcome(waiting.since);
+                next.begin();
+                info!(
+                    generation = outcome.generation,
+                    dir = outcome.dir,
+                    php = outcome.php_version,
+                    boot_ms = outcome.boot_ms,
+                    "reloaded"
+                );
+                for warning in &outcome.warnings {
+                    warn!("{warning}");
+                }
+                self.retire(Served {
+                    release: next.release,
+                    sources: next.sources,
+                });
+                let status = format!("serving {}, generation {}", outcome.dir, outcome.generation);
+                waiting.tell(&Ok(outcome));
+                status
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                error!(error = why, "not reloaded: what was served is served on");
+                if self.changes.is_some() {
+                    self.sites.settle(waiting.changes, Some(&why));
+                }
+                let status = format!("not reloaded, what was served is served on: {why}");
+                waiting.tell(&Err(status.clone()));
+                status
+            }
+        };
+        self.outside.notifier.ready(&status);
+        if let Some(waiting) = self.queue.pop_front() {
+            self.start_reload(waiting);
+        }
+    }
+
+    /// `next` serves; what did finishes its requests, is kept for a while, and ends.
+    fn retire(&mut self, next: Served) {
+        let old = std::mem::replace(&mut self.serving, next);
+        old.release.set_phase(Phase::Draining);
+        if let Some((older, ending)) = self.previous.take() {
+            ending.abort();
+            tokio::spawn(async move { older.release.end(Instant::now()).await });
+        }
+        let release = Arc::clone(&old.release);
+        let times = release.config.reload.clone();
+        let ending = tokio::spawn(async move {
+            release.rest(Instant::now() + times.drain_timeout).await;
+            release.set_phase(Phase::Kept);
+            if !release.config.watch {
+                tokio::time::sleep(times.keep_previous).await;
+            }
+            release.end(Instant::now()).await;
+        });
+        self.previous = Some((old, ending.abort_handle()));
+    }
+
+    /// Connections finish their requests, then workers and the zygotes end.
+    async fn stop(&mut self, until: Instant) {
+        self.world.reactors.stop();
+        let in_time = loop {
+            // Cancel-safe: each of the three is.
+            tokio::select! {
+                ended = tokio::time::timeout_at(until.into(), self.connections.ended()) => break ended,
+                ask = self.outside.answers.next() => self.outside.answers.answer(ask),
+                () = self.outside.notifier.beat() => {}
+            }
+        };
+        match in_time {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => error!(%error, "reactor failed while the server stopped"),
+            Err(_elapsed) => warn!("connections cut: their requests did not end within stop_timeout"),
+        }
+        let releases = self.world.releases();
+        for release in &releases {
+            release.refuse();
+        }
+        self.world.reactors.cut();
+        let ends: Vec<_> = releases
+            .into_iter()
+            .map(|release| tokio::spawn(async move { release.end(until).await }))
+            .collect();
+        for end in ends {
+            if let Err(error) = end.await {
+                error!(%error, "processes not ended in order");
+            }
+        }
+    }
+
+    async fn stop_at_once(&mut self) {
+        warn!("server stopping at once");
+        self.world.reactors.cut();
+        for release in self.world.releases() {
+            release.cut().await;
+        }
+    }
+}
+
+/// Returns a moment after files have changed, if they are watched. Cancel-safe.
+async fn changed(changes: &mut Option<Changes>) {
+    match changes {
+        Some(changes) => changes.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns when an application wants a reload and may have one: one that wants it with each request would boot without end.
+/// Cancel-safe.
+async fn wanted(world: &World, last: Option<Instant>) {
+    world.kin.reload_wanted().await;
+    if let Some(last) = last {
+        tokio::time::sleep_until((last + BETWEEN_WANTED).into()).await;
+    }
+}
+
+/// The reload that has come to its end, with who waits for it. Cancel-safe.
+async fn finished(
+    reloading: &mut Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
+) -> (Waiting, anyhow::Result<Next>) {
+    let prepared = match reloading {
+        Some((_, job)) => job.await,
+        None => std::future::pending().await,
+    };
+    let prepared = prepared
+        .map_err(|error| anyhow!("preparing it was broken off: {error}"))
+        .flatten();
+    match reloading.take() {
+        Some((waiting, _)) => (waiting, prepared),
+        None => std::future::pending().await,
+    }
+}
+
+/// The server that has started to replace this one, or why it has not. Cancel-safe.
+async fn settled(replacing: &mut Option<JoinHandle<anyhow::Result<Successor>>>) -> anyhow::Result<Successor> {
+    let started = match replacing {
+        Some(job) => job.await,
+        None => std::future::pending().await,
+    };
+    *replacing = None;
+    started
+        .map_err(|error| anyhow!("starting it was broken off: {error}"))
+        .flatten()
+}

@@ -1,0 +1,39 @@
+//! As process 1, the way a container runs the server.
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::harness::{App, Server, tree};
+
+/// Runs what follows as process 1 of a namespace of its own.
+const UNSHARE: [&str; 5] = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+
+#[test]
+fn as_process_1_orphans_are_reaped_the_binary_stays_and_sigterm_ends_it() {
+    let may = Command::new(UNSHARE[0]).args(&UNSHARE[1..]).arg("true").status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("not run: no namespace can be made here (as root it can)");
+        return;
+    }
+    let app = App::of_tests().run_by(&UNSHARE.map(OsStr::new));
+    let mut server = Server::start(&app, &["pool.web.workers=1"]);
+    assert_eq!(server.status()["pid"], 1);
+    // `unshare` waits for it.
+    let children = tree(server.pid());
+    server.follow(children[1]);
+    let orphan: i64 = server.get("/orphan").text().trim().parse().unwrap();
+    server
+        .log
+        .wait("orphaned process reaped", |event| event["pid"] == orphan);
+
+    server.signal(Signal::USR2);
+    server
+        .log
+        .wait_for_line_with("binary not replaced: this server is process 1");
+    assert_eq!(server.get("/").status, 200);
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    server.log.assert_clean_end();
+}

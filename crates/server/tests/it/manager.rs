@@ -1,0 +1,145 @@
+//! Under a service manager: what it is told, and sockets that it opens.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::harness::{App, Server};
+
+/// What a manager listens on.
+struct Manager {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Manager {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hearth-manager-{}-{name}", std::process::id()));
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self { socket, path }
+    }
+
+    fn next(&self) -> String {
+        let mut buffer = [0; 4096];
+        let length = self.socket.recv(&mut buffer).expect("a message to the manager");
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    }
+
+    /// The next message that begins with `start`.
+    fn wait(&self, start: &str) -> String {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let message = self.next();
+            assert!(Instant::now() < until, "the manager never heard {start}");
+            if message.starts_with(start) {
+                return message;
+            }
+        }
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[test]
+fn a_manager_is_told_of_start_reload_replacement_and_stop() {
+    let manager = Manager::new("told");
+    let app = App::of_tests().with_env("NOTIFY_SOCKET", manager.path.to_str().unwrap());
+    let mut server = Server::start(&app, &["pool.web.workers=1"]);
+    let ready = manager.next();
+    assert_eq!(
+        ready,
+        format!("READY=1\nSTATUS=serving on http://{}", server.address())
+    );
+    server.signal(Signal::HUP);
+    let reloading = manager.next();
+    let clock = reloading
+        .lines()
+        .find_map(|line| line.strip_prefix("MONOTONIC_USEC="));
+    assert!(reloading.starts_with("RELOADING=1\n"), "{reloading}");
+    assert!(clock.unwrap().parse::<u64>().unwrap() > 0);
+    let reloaded = manager.next();
+    assert!(reloaded.starts_with("READY=1\n"), "{reloaded}");
+    assert!(reloaded.ends_with(", generation 2"), "{reloaded}");
+
+    server.signal(Signal::USR2);
+    let heir = manager.next();
+    let pid = heir.strip_prefix("MAINPID=").unwrap().parse().unwrap();
+    assert!(manager.next().starts_with("READY=1\n"));
+    server.follow(pid);
+    server.log.wait_for_count("server stopped", 1);
+    server.signal(Signal::TERM);
+    assert!(manager.next().starts_with("STOPPING=1\n"));
+    assert!(server.wait_for_end().success());
+}
+
+#[test]
+fn the_main_loop_feeds_the_watchdog_and_php_knows_nothing_of_it() {
+    let manager = Manager::new("watchdog");
+    let app = App::of_tests()
+        .with_env("NOTIFY_SOCKET", manager.path.to_str().unwrap())
+        .with_env("WATCHDOG_USEC", "100000");
+    let mut server = Server::start(&app, &["pool.web.workers=1"]);
+    manager.wait("READY=1");
+    for _ in 0..5 {
+        assert_eq!(manager.next(), "WATCHDOG=1");
+    }
+    let worker = server.log.wait("worker ready", |_| true)["pid"].as_i64().unwrap();
+    let environment = fs::read_to_string(format!("/proc/{worker}/environ")).unwrap();
+    assert!(environment.contains("RUST_LOG="), "{environment}");
+    assert!(
+        !environment.contains("NOTIFY_SOCKET") && !environment.contains("WATCHDOG"),
+        "{environment}"
+    );
+    // A successor feeds it too, under its own number.
+    server.signal(Signal::USR2);
+    let pid = manager.wait("MAINPID=")["MAINPID=".len()..].parse().unwrap();
+    server.follow(pid);
+    server.log.wait_for_count("server stopped", 1);
+    manager.wait("WATCHDOG=1");
+}
+
+/// Opens a socket and runs a program that gets it as `sd_listen_fds(3)` says.
+const ACTIVATE: &str = r"
+    use Socket; use POSIX;
+    $^F = 255;
+    my $s;
+    socket($s, PF_INET, SOCK_STREAM, 0) && bind($s, sockaddr_in(0, INADDR_LOOPBACK)) && listen($s, 16) || die;
+    POSIX::dup2(fileno($s), 3) // die;
+    @ENV{qw(LISTEN_PID LISTEN_FDS LISTEN_FDNAMES)} = ($$, 1, 'hearth.socket');
+    print STDERR (sockaddr_in(getsockname($s)))[0], qq(\n);
+    exec @ARGV or die;
+";
+
+#[test]
+fn a_socket_that_the_manager_opened_is_served_and_handed_on() {
+    let app = App::of_tests().run_by(&["perl", "-e", ACTIVATE, "--"].map(OsStr::new));
+    let mut server = Server::start(&app, &["pool.web.workers=1"]);
+    let port = server.log.wait_for_line("");
+    assert_eq!(server.address().port().to_string(), port);
+    let resolved = server.log.wait("settings resolved", |_| true);
+    let reasons = resolved["reasons"].as_str().unwrap();
+    let expected = format!("listening on 127.0.0.1:{port}, a socket of the service manager's");
+    assert!(reasons.contains(&expected), "{reasons}");
+    assert_eq!(server.get("/a").text(), "hello from /a");
+    let worker = server.log.wait("worker ready", |_| true)["pid"].as_i64().unwrap();
+    let environment = fs::read_to_string(format!("/proc/{worker}/environ")).unwrap();
+    assert!(!environment.contains("LISTEN_"), "{environment}");
+    server.signal(Signal::USR2);
+    let replaced = "replaced: another server has taken over, this one finishes its requests";
+    let pid = server.log.wait(replaced, |_| true)["pid"].as_i64().unwrap();
+    server.follow(i32::try_from(pid).unwrap());
+    server.log.wait_for_count("server stopped", 1);
+    assert_eq!(server.get("/b").text(), "hello from /b");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    assert!(std::net::TcpStream::connect(server.address()).is_err());
+}
