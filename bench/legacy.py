@@ -72,7 +72,9 @@ async def legacy(options: argparse.Namespace, folder: Path) -> bool:
     server = nasty.start("legacy", options, options.mode, options.workers, folder)
     seen = Seen()
     try:
-        before = set(run.hearth_workers(server))
+        # The server is ready with its first worker.
+        while len(before := set(run.hearth_workers(server))) < options.workers:
+            await asyncio.sleep(0.01)
         begin = time.monotonic()
         await asyncio.gather(*(client(number, server.port, expected, seen, options.requests)
                                for number in range(options.clients)))
