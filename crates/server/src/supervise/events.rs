@@ -124,7 +124,8 @@ impl Supervisor {
             self.trouble = Some(error.to_string());
             self.start_error.get_or_insert(error);
         } else {
-            warn!(generation, %why, workers = self.workers.len(), "zygote died");
+            let why = self.oom.explain(why);
+            warn!(generation, why, workers = self.workers.len(), "zygote died");
         }
         for (number, unborn) in std::mem::take(&mut self.unborn) {
             self.give_up(number, unborn, Cause::ZygoteDied);
@@ -194,7 +195,7 @@ impl Supervisor {
         let figures = self.figures(who.0);
         let why = worker
             .killed()
-            .map_or_else(|| ending.to_string(), |reason| format!("killed: {reason}"));
+            .map_or_else(|| self.oom.explain(ending), |reason| format!("killed: {reason}"));
         self.pool.worker_died(who.0, who.1, &why);
         let delay = self
             .state

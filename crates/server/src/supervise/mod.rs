@@ -22,6 +22,7 @@
 //! | `error` | why there is no pool |
 //! | `status` | what is said of all of them |
 //! | `inspect` | a boot that serves nothing |
+//! | `oom` | whether the kernel killed for lack of memory |
 //! | `kin` | what supervisors share |
 
 mod ending;
@@ -30,6 +31,7 @@ mod events;
 mod inspect;
 mod kin;
 mod leaks;
+mod oom;
 mod orders;
 mod output;
 mod policy;
@@ -61,6 +63,7 @@ use tracing::{debug, error, info};
 pub(crate) use self::error::StartError;
 pub(crate) use self::inspect::{Inspection, inspect};
 pub(crate) use self::kin::Kin;
+use self::oom::OomWatch;
 use self::policy::{Action, State};
 pub(crate) use self::process::{Family, Process};
 pub(crate) use self::socket::Socket;
@@ -135,6 +138,7 @@ pub(crate) struct Supervisor {
     state: State,
     zygote: Option<Zygote>,
     kin: Kin,
+    oom: OomWatch,
     /// What booted, of which a process may live.
     booted: Vec<Booted>,
     totals: report::Totals,
@@ -181,6 +185,7 @@ impl Supervisor {
             state,
             zygote: None,
             kin,
+            oom: OomWatch::new(),
             booted: Vec::new(),
             totals: report::Totals::default(),
             leaks: Arc::new(leaks::Book::new(&settings.name, &settings.dir)),
