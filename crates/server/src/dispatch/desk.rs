@@ -366,7 +366,21 @@ impl Desk {
                 entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
             }
             _ => {
-                warn!(request = %entry.request, worker = worker.0, why = &*death.why, "request lost with its worker");
+                let lost = Running::new(
+                    (worker, death.incarnation),
+                    entry.request,
+                    &self.memory.head(slot),
+                    entry.since.elapsed(),
+                );
+                warn!(
+                    request = %entry.request,
+                    method = lost.method,
+                    uri = lost.uri,
+                    runs = entry.tries,
+                    worker = worker.0,
+                    why = &*death.why,
+                    "request lost with its worker"
+                );
                 entry.ticket = None;
                 entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
             }

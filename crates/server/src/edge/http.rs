@@ -327,7 +327,7 @@ async fn answer<B: Backend>(
         id: record.id,
         head: params::encode(&source),
         body: received,
-        idempotent: is_idempotent(&head.method),
+        idempotent: is_idempotent(head),
     };
     let response = shared
         .backend
@@ -338,12 +338,13 @@ async fn answer<B: Backend>(
     Ok(reply::from_script(response, &head.method))
 }
 
-/// RFC 9110 §9.2.2.
-fn is_idempotent(method: &Method) -> bool {
-    matches!(
-        *method,
+/// RFC 9110 §9.2.2; or its sender says so (draft-ietf-httpapi-idempotency-key-header).
+fn is_idempotent(head: &request::Parts) -> bool {
+    let by_method = matches!(
+        head.method,
         Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE
-    )
+    );
+    by_method || head.headers.contains_key("idempotency-key")
 }
 
 /// What is known of a request when it ends. Dropping it ends the exchange: one line in the access log, and the connection is idle.

@@ -1,5 +1,7 @@
 //! Processes die: only what ran in them may fail, everything is replaced, the log says why.
 
+use std::fs;
+
 use rustix::process::Signal;
 
 use crate::harness::{Server, in_each_mode, kill};
@@ -26,6 +28,37 @@ fn a_worker_killed_in_a_post_gives_502_and_is_replaced() {
             (&waiting["worker"], &waiting["request"])
         );
         server.log.wait("worker ready", |event| event["incarnation"] == 2);
+        assert_eq!(server.get("/after").text(), "hello from /after");
+    });
+}
+
+#[test]
+fn a_request_with_an_idempotency_key_runs_again() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        let mut client = server.connect();
+        let gate = server.file("keyed");
+        let head = format!(
+            "POST /gate?open={} HTTP/1.1\r\nHost: x\r\nIdempotency-Key: \"a\"\r\nContent-Length: 3\r\n\r\nx=1",
+            gate.display()
+        );
+        client.raw(head.as_bytes()).unwrap();
+        kill_the_worker_at_the_gate(server);
+        fs::write(gate, "").unwrap();
+        assert_eq!(client.read().unwrap().text(), "through the gate");
+    });
+}
+
+#[test]
+fn a_request_that_kills_each_worker_is_stopped_and_named() {
+    in_each_mode(&["pool.web.workers=2"], |server| {
+        assert_eq!(server.get("/kill?who=everybody").status, 502);
+        let lost = server.log.wait("request lost with its worker", |_| true);
+        assert_eq!(
+            (&lost["method"], &lost["uri"]),
+            (&"GET".into(), &"/kill?who=everybody".into())
+        );
+        assert_eq!(lost["runs"], 3);
+        server.log.wait_for_count("worker died", 3);
         assert_eq!(server.get("/after").text(), "hello from /after");
     });
 }
