@@ -1,10 +1,12 @@
 //! Processes die: only what ran in them may fail, everything is replaced, the log says why.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::harness::{Server, in_each_mode, kill};
+use crate::harness::{App, Server, in_each_mode, kill};
 
 /// Waits until a request waits at the gate, and kills the worker that runs it.
 fn kill_the_worker_at_the_gate(server: &Server) -> serde_json::Value {
@@ -61,6 +63,108 @@ fn a_request_that_kills_each_worker_is_stopped_and_named() {
         server.log.wait_for_count("worker died", 3);
         assert_eq!(server.get("/after").text(), "hello from /after");
     });
+}
+
+#[test]
+fn a_stopped_worker_holds_up_no_request_but_its_own() {
+    let settings = [
+        "pool.web.workers=2",
+        "pool.web.request_timeout=\"300 ms\"",
+        "pool.web.request_grace=\"100 ms\"",
+    ];
+    in_each_mode(&settings, |server| {
+        server.log.wait_for_count("worker ready", 2);
+        let mut client = server.connect();
+        client
+            .send(
+                "POST",
+                &format!("/gate?open={}", server.file("never").display()),
+                b"",
+            )
+            .unwrap();
+        let waiting = server.log.wait("php", |event| event["text"] == "at the gate");
+        let at_work = server.worker_pid(&waiting["worker"]);
+        kill(at_work, Signal::STOP);
+        for _ in 0..10 {
+            assert_eq!(server.get("/beside").status, 200);
+        }
+        assert_eq!(client.read().unwrap().status, 504);
+        server.log.wait("worker ready", |event| event["incarnation"] == 2);
+        // One that waits for work, too.
+        kill(server.worker_pid(&waiting["worker"]), Signal::STOP);
+        for _ in 0..10 {
+            assert_eq!(server.get("/beside").status, 200);
+        }
+        kill(server.worker_pid(&waiting["worker"]), Signal::CONT);
+    });
+}
+
+#[test]
+fn a_full_disk_fails_the_upload_that_needs_it_and_nothing_else() {
+    let spool = std::env::temp_dir().join(format!("hearth-spool-{}", std::process::id()));
+    fs::create_dir(&spool).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=64k none {} && exec \"$0\" \"$@\"",
+        spool.display()
+    );
+    let words = ["unshare", "--mount", "sh", "-c", &script].map(OsStr::new);
+    if !Command::new(words[0])
+        .args(["--mount", "true"])
+        .status()
+        .unwrap()
+        .success()
+    {
+        eprintln!("skipped: mounting is not permitted here");
+        return;
+    }
+    let folder = format!("spool_dir=\"{}\"", spool.display());
+    let app = App::of_tests().run_by(&words);
+    let server = Server::start(
+        &app,
+        &[
+            "pool.web.mode=resident",
+            "pool.web.script=worker.php",
+            "limits.body_memory=\"1 KiB\"",
+            &folder,
+        ],
+    );
+    assert_eq!(server.post("/length", &[b'x'; 32 * 1024]).text(), "32768");
+    assert_eq!(server.post("/length", &[b'x'; 512 * 1024]).status, 500);
+    let failed = server.log.wait("request failed", |_| true);
+    assert!(
+        failed["error"].as_str().unwrap().contains("No space left"),
+        "{failed}"
+    );
+    assert_eq!(server.post("/length", &[b'x'; 32 * 1024]).text(), "32768");
+    drop(server);
+    fs::remove_dir(spool).unwrap();
+}
+
+#[test]
+fn more_clients_than_descriptors_wait_and_workers_are_replaced_meanwhile() {
+    let app = App::of_tests().run_by(&["prlimit", "--nofile=160:160"].map(OsStr::new));
+    let server = Server::start(
+        &app,
+        &[
+            "pool.web.mode=resident",
+            "pool.web.script=worker.php",
+            "pool.web.workers=2",
+        ],
+    );
+    server.log.wait(
+        "fewer connections than limits.connections: raise the limit of open files (ulimit -n)",
+        |_| true,
+    );
+    server.log.wait_for_count("worker ready", 2);
+    let mut clients: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    assert_eq!(clients[0].request("GET", "/first", b"").unwrap().status, 200);
+    kill(server.worker_pid(&0.into()), Signal::KILL);
+    server.log.wait("worker ready", |event| event["incarnation"] == 2);
+    assert_eq!(clients[0].request("GET", "/again", b"").unwrap().status, 200);
+    // Whoever leaves makes room for the next, to the last one.
+    for mut client in clients {
+        assert_eq!(client.request("GET", "/turn", b"").unwrap().status, 200);
+    }
 }
 
 #[test]
