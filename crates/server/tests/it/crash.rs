@@ -128,14 +128,14 @@ fn a_full_disk_fails_the_upload_that_needs_it_and_nothing_else() {
             &folder,
         ],
     );
-    assert_eq!(server.post("/length", &[b'x'; 32 * 1024]).text(), "32768");
-    assert_eq!(server.post("/length", &[b'x'; 512 * 1024]).status, 500);
+    assert_eq!(server.post("/length", &vec![b'x'; 32 * 1024]).text(), "32768");
+    assert_eq!(server.post("/length", &vec![b'x'; 512 * 1024]).status, 500);
     let failed = server.log.wait("request failed", |_| true);
     assert!(
         failed["error"].as_str().unwrap().contains("No space left"),
         "{failed}"
     );
-    assert_eq!(server.post("/length", &[b'x'; 32 * 1024]).text(), "32768");
+    assert_eq!(server.post("/length", &vec![b'x'; 32 * 1024]).text(), "32768");
     drop(server);
     fs::remove_dir(spool).unwrap();
 }
