@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos nasty nasty-sanitized legacy
+.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos operate nasty nasty-sanitized legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -86,6 +86,9 @@ nasty-sanitized: build ## some thousand of them in each way of serving, with our
 
 legacy: build ## an application that was never written for it, resident: is each answer right?
 	python3 bench/legacy.py $(BENCH_FLAGS)
+
+operate: build ## kill, stop, reload, deploy and replace under load: does a request fail?
+	python3 bench/operate.py $(BENCH_FLAGS)
 
 chaos: build ## kill 200 workers under load: does each answer belong to its request?
 	python3 bench/chaos.py $(BENCH_FLAGS)
