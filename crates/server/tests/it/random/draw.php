@@ -150,7 +150,7 @@ function ofExtensions(): array
         // GENERATE_SEED() of php-src: time, process id and an LCG.
         $sources['gmp_random_bits'] = [32, static fn (): string => gmp_strval(gmp_random_bits(128), 16)];
     }
-    if (function_exists('uuid_create')) {
+    if (function_exists('uuid_create') && 'no' !== ($_GET['uuid'] ?? null)) {
         $sources['uuid, random'] = [64, static fn (): string => uuid_create(UUID_TYPE_RANDOM)];
         // Two processes may get the same one, without isolation too: libuuid's own affair.
         $sources['uuid, time'] = [64, static fn (): string => getmypid() . '.' . uuid_create(UUID_TYPE_TIME)];
