@@ -134,8 +134,14 @@ async def workers_of(site: Site) -> list[int]:
     return [worker["pid"] for pool in pools for worker in pool["workers"] if worker["state"] in ("idle", "running")]
 
 
+async def one_of(site: Site, dice: random.Random) -> int:
+    while not (pids := await workers_of(site)):
+        await asyncio.sleep(0.01)
+    return dice.choice(pids)
+
+
 async def kill(site: Site, dice: random.Random) -> None:
-    pid = dice.choice(await workers_of(site))
+    pid = await one_of(site, dice)
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -143,7 +149,7 @@ async def kill(site: Site, dice: random.Random) -> None:
 
 
 async def halt(site: Site, dice: random.Random) -> None:
-    pid = dice.choice(await workers_of(site))
+    pid = await one_of(site, dice)
     os.kill(pid, signal.SIGSTOP)
     await asyncio.sleep(STOPPED)
     os.kill(pid, signal.SIGCONT)
