@@ -25,6 +25,13 @@ fn write(dir: &Path, text: &str) {
     .unwrap();
 }
 
+/// Saves other code, and returns when the server knows: its thread for that may have to wait for its turn.
+fn save(server: &Server, dir: &Path, text: &str) {
+    let before = server.log.count("files changed");
+    write(dir, text);
+    server.log.wait_for_count("files changed", before + 1);
+}
+
 #[test]
 fn a_request_after_a_change_is_answered_by_the_new_code() {
     let dir = project("change");
@@ -32,8 +39,7 @@ fn a_request_after_a_change_is_answered_by_the_new_code() {
     let server = Server::start(&App::at(&dir), &["watch=true"]);
     assert_eq!(server.get("/").text(), "zero");
     for number in 1..=5 {
-        write(&dir, &format!("return 'number {number}';"));
-        // The kernel has told of the change before the server reads a request that comes after it.
+        save(&server, &dir, &format!("return 'number {number}';"));
         assert_eq!(server.get("/").text(), format!("number {number}"));
     }
     let generation = server.log.last("reloaded", |_| true).unwrap()["generation"].clone();
@@ -58,7 +64,9 @@ fn a_file_in_a_new_folder_is_noticed() {
     assert_eq!(server.get("/").text(), "no");
     fs::create_dir(dir.join("src/more")).unwrap();
     server.log.wait("reloaded", |event| event["generation"] == 2);
+    let before = server.log.count("files changed");
     fs::write(dir.join("src/more/x.php"), "<?php return 'yes';").unwrap();
+    server.log.wait_for_count("files changed", before + 1);
     assert_eq!(server.get("/").text(), "yes");
     drop(server);
     fs::remove_dir_all(dir).unwrap();
@@ -70,7 +78,7 @@ fn code_that_does_not_boot_is_shown_until_it_does() {
     write(&dir, "return 'good';");
     let server = Server::start(&App::at(&dir), &["watch=true"]);
     assert_eq!(server.get("/").text(), "good");
-    write(&dir, "return <b> 'bad';");
+    save(&server, &dir, "return <b> 'bad';");
     let page = server.get("/");
     assert_eq!(page.status, 500);
     let text = page.text();
@@ -79,7 +87,7 @@ fn code_that_does_not_boot_is_shown_until_it_does() {
         "{text}"
     );
     assert!(text.contains("&lt;") && !text.contains("token \"<\""), "{text}");
-    write(&dir, "return 'good again';");
+    save(&server, &dir, "return 'good again';");
     assert_eq!(server.get("/").text(), "good again");
     drop(server);
     fs::remove_dir_all(dir).unwrap();
@@ -95,7 +103,7 @@ fn a_server_whose_first_code_does_not_boot_waits_for_better() {
     let page = server.get("/");
     assert_eq!(page.status, 500);
     assert!(page.text().contains("src/answer.php"), "{}", page.text());
-    write(&dir, "return 'at last';");
+    save(&server, &dir, "return 'at last';");
     assert_eq!(server.get("/").text(), "at last");
     drop(server);
     fs::remove_dir_all(dir).unwrap();
