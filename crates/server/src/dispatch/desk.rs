@@ -366,12 +366,7 @@ impl Desk {
                 entry.failure = Some(DispatchError::WorkerDied { worker: worker.0 });
             }
             _ => {
-                let lost = Running::new(
-                    (worker, death.incarnation),
-                    entry.request,
-                    &self.memory.head(slot),
-                    entry.since.elapsed(),
-                );
+                let lost = self.running((worker, death.incarnation), slot, entry.request);
                 warn!(
                     request = %entry.request,
                     method = lost.method,

@@ -293,8 +293,7 @@ async fn answer<B: Backend>(
     }
     let path = route::decode(head.uri.path())?;
     let announced = params::announced_length(&head.headers);
-    shared.sites.gate.pass().await.map_err(Refusal::Broken)?;
-    let first = shared.sites.now();
+    let first = shared.sites.open().await.map_err(Refusal::Broken)?;
     let mut site = &*first;
     let (mut pool, mut router) = site.pick(head, &path);
     let mut route = router.route(&path, &shared.files, record.started)?;
@@ -303,9 +302,9 @@ async fn answer<B: Backend>(
         // Boxed, as are files: their states would make the future of every request, which hyper moves, larger.
         received = Box::pin(body::receive(body, announced, &site.config)).await?;
         record.unread = false;
-        shared.sites.gate.pass().await.map_err(Refusal::Broken)?;
         // The site may be another by now, and the pools of the first one may be gone.
-        site = newer.get_or_init(|| shared.sites.now());
+        let now = shared.sites.open().await.map_err(Refusal::Broken)?;
+        site = newer.get_or_init(|| now);
         (pool, router) = site.pick(head, &path);
         route = router.route(&path, &shared.files, record.started)?;
     }

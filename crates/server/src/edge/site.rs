@@ -99,7 +99,7 @@ fn best(patterns: &[String], fits: impl Fn(&str) -> bool) -> Option<usize> {
 #[derive(Debug)]
 pub(crate) struct Sites<P> {
     current: ArcSwap<Site<P>>,
-    pub(super) gate: Gate,
+    gate: Gate,
     pub(super) log: Option<Arc<AccessLog>>,
 }
 
@@ -132,6 +132,12 @@ impl<P> Sites<P> {
     /// `changes`.
     pub(crate) fn settle(&self, changes: u64, broken: Option<&str>) {
         self.gate.settle(changes, broken);
+    }
+
+    /// The site for a request that comes now; it waits while files change. The error says why there is nothing to run. Cancel-safe.
+    pub(super) async fn open(&self) -> Result<Arc<Site<P>>, Arc<str>> {
+        self.gate.pass().await?;
+        Ok(self.now())
     }
 
     pub(super) fn now(&self) -> Arc<Site<P>> {

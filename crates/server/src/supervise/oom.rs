@@ -32,17 +32,12 @@ impl OomWatch {
 }
 
 fn explain(ending: Ending, before: Option<u64>, now: Option<u64>) -> String {
-    if before.zip(now).is_some_and(|(before, now)| now > before) {
-        format!(
-            "{ending}; out of memory: the kernel has killed {} since the last such death, see its log",
-            match now.unwrap_or(0).saturating_sub(before.unwrap_or(0)) {
-                1 => "one process".to_owned(),
-                many => format!("{many} processes"),
-            }
-        )
-    } else {
-        ending.to_string()
-    }
+    let killed = match now.zip(before).map(|(now, before)| now.saturating_sub(before)) {
+        None | Some(0) => return ending.to_string(),
+        Some(1) => "one process".to_owned(),
+        Some(many) => format!("{many} processes"),
+    };
+    format!("{ending}; out of memory: the kernel has killed {killed} since the last such death, see its log")
 }
 
 /// `None` where the kernel does not say.
