@@ -74,15 +74,7 @@ fn a_worker_that_is_stopped_at_work_holds_up_no_request_but_its_own() {
     ];
     in_each_mode(&settings, |server| {
         server.log.wait_for_count("worker ready", 2);
-        let mut client = server.connect();
-        client
-            .send(
-                "POST",
-                &format!("/gate?open={}", server.file("never").display()),
-                b"",
-            )
-            .unwrap();
-        let waiting = server.log.wait("php", |event| event["text"] == "at the gate");
+        let (mut client, waiting) = server.at_the_gate(&server.file("never"));
         let at_work = server.worker_pid(&waiting["worker"]);
         kill(at_work, Signal::STOP);
         for _ in 0..10 {
@@ -184,10 +176,7 @@ fn workers_go_on_without_their_zygote_and_another_is_started() {
         let zygote = server
             .log
             .wait("zygote started", |event| event["generation"] == 1);
-        let mut client = server.connect();
-        let target = format!("/gate?open={}", server.file("open").display());
-        client.send("POST", &target, b"").unwrap();
-        let waiting = server.log.wait("php", |event| event["text"] == "at the gate");
+        let (mut client, waiting) = server.at_the_gate(&server.file("open"));
         kill(
             i32::try_from(zygote["pid"].as_i64().unwrap()).unwrap(),
             Signal::KILL,

@@ -133,12 +133,8 @@ fn an_application_that_boots_no_more_is_not_ready_and_says_why() {
 #[test]
 fn a_server_that_stops_is_not_ready() {
     let mut server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
-    let mut client = server.connect();
     let open = server.file("open");
-    client
-        .send("POST", &format!("/gate?open={}", open.display()), b"")
-        .unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let (mut client, _) = server.at_the_gate(&open);
     server.signal(Signal::TERM);
     server.log.wait("server stopping", |_| true);
     let (status, readiness) = ready(&server);

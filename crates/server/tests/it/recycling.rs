@@ -84,12 +84,8 @@ fn a_worker_that_keeps_too_much_memory_is_replaced() {
 #[test]
 fn a_worker_that_is_told_to_end_finishes_its_request() {
     in_each_mode(&["pool.web.workers=1", "pool.web.max_age=\"100 ms\""], |server| {
-        let mut client = server.connect();
         let open = server.file("open");
-        client
-            .send("POST", &format!("/gate?open={}", open.display()), b"")
-            .unwrap();
-        server.log.wait("php", |event| event["text"] == "at the gate");
+        let (mut client, _) = server.at_the_gate(&open);
         let runs = server.log.last("worker ready", |_| true).unwrap();
         let is_it = |event: &Value| event["incarnation"] == runs["incarnation"];
         server.log.wait("worker recycled", is_it);

@@ -112,11 +112,8 @@ fn a_running_request_ends_in_the_old_server_and_an_idle_connection_moves() {
     let mut server = Server::start(&App::of_tests(), &RESIDENT);
     let mut idle = server.connect();
     idle.request("GET", "/", b"").unwrap();
-    let mut client = server.connect();
     let open = server.file("open");
-    let target = format!("/gate?open={}", open.display());
-    client.send("POST", &target, b"").unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let (mut client, _) = server.at_the_gate(&open);
     replace(&mut server, 1);
     // Answered, and told to come again.
     let last = idle.request("GET", "/", b"").unwrap();

@@ -142,11 +142,7 @@ fn requests_of_dead_workers_stay_in_the_totals() {
 fn a_server_that_stops_says_so_and_takes_its_socket_along() {
     let mut server = Server::start(&App::of_tests(), &RESIDENT);
     let open = server.file("open");
-    let mut client = server.connect();
-    client
-        .send("POST", &format!("/gate?open={}", open.display()), b"")
-        .unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let (mut client, _) = server.at_the_gate(&open);
     server.signal(Signal::TERM);
     server.log.wait("server stopping", |_| true);
     assert_eq!(server.status()["state"], "stopping");
@@ -268,11 +264,8 @@ fn a_title_says_what_a_worker_is_at() {
         let line = std::fs::read_to_string(format!("/proc/{worker}/cmdline")).unwrap();
         line.trim_end_matches('\0').to_owned()
     };
-    let mut client = server.connect();
     let open = server.file("open");
-    let target = format!("/gate?open={}", open.display());
-    client.send("POST", &target, b"").unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let (mut client, _) = server.at_the_gate(&open);
     assert_eq!(title(), "hearth: worker web 0 gen 1 running POST /gate");
     std::fs::write(open, "").unwrap();
     client.read().unwrap();

@@ -16,15 +16,7 @@ const RESIDENT: [&str; 3] = [
 /// A server with a request in a worker that waits for the file `open`.
 fn with_a_running_request() -> (Server, Client) {
     let server = Server::start(&App::of_tests(), &RESIDENT);
-    let mut client = server.connect();
-    client
-        .send(
-            "POST",
-            &format!("/gate?open={}", server.file("open").display()),
-            b"",
-        )
-        .unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let (client, _) = server.at_the_gate(&server.file("open"));
     (server, client)
 }
 
@@ -60,15 +52,7 @@ fn stop_timeout_bounds_the_stop() {
     let mut settings = RESIDENT.to_vec();
     settings.push("stop_timeout=\"200 ms\"");
     let mut server = Server::start(&App::of_tests(), &settings);
-    let mut client = server.connect();
-    client
-        .send(
-            "POST",
-            &format!("/gate?open={}", server.file("never").display()),
-            b"",
-        )
-        .unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let (_client, _) = server.at_the_gate(&server.file("never"));
     server.signal(Signal::TERM);
     assert!(server.wait_for_end().success());
     server.log.wait("workers stopped", |event| event["killed"] == 1);

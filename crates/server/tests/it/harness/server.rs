@@ -236,6 +236,15 @@ impl Server {
         self.address
     }
 
+    /// A client whose POST is in a worker that waits for the file `open`, and what that worker logged. For the tests' own application.
+    pub(crate) fn at_the_gate(&self, open: &Path) -> (Client, Value) {
+        let mut client = self.connect();
+        let target = format!("/gate?open={}", open.display());
+        client.send("POST", &target, b"").unwrap();
+        let waiting = self.log.wait("php", |event| event["text"] == "at the gate");
+        (client, waiting)
+    }
+
     /// One request on a connection of its own.
     pub(crate) fn get(&self, target: &str) -> Answer {
         self.connect().request("GET", target, b"").expect("a response")
