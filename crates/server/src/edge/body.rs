@@ -1,7 +1,7 @@
 //! Receives the whole body of a request before a worker is asked for, so that a slow client never holds one.
 //!
 //! In memory up to `limits.body_memory`, then in an unlinked file, written in blocking tasks, one piece at a time: the client is
-//! read no faster than the disk takes it. What was cut short is an error, never a request. Called by `http`. Runs in: server, on a
+//! read no faster than the disk takes it. What was cut short is an error, never a request. Called by `exchange`. Runs in: server, on a
 //! reactor; the file's writes on tokio's blocking threads.
 
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bytes::{Buf, Bytes, BytesMut};
+use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
 use super::reply::Refusal;
@@ -22,7 +22,7 @@ const SMALL: usize = 4096;
 
 /// Receives `body`. `announced` is its length by its header.
 pub(super) async fn receive(
-    mut body: Incoming,
+    mut body: impl Body<Data = Bytes> + Unpin,
     announced: Option<u64>,
     config: &Config,
 ) -> Result<RequestBody, Refusal> {

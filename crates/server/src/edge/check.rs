@@ -1,7 +1,7 @@
 //! Is the head of a request one that may be answered? What hyper leaves to its users, after RFC 9110 and RFC 9112.
 //!
 //! Pure functions. hyper has refused before: broken request lines and header lines, conflicting lengths, transfer codings that do
-//! not end in `chunked`. Called by `http`. Runs in: server, on a reactor.
+//! not end in `chunked`. Called by `exchange`. Runs in: server, on a reactor.
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, TRANSFER_ENCODING};
 use http::{Method, Uri, Version, request};

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::http::{self, Shared};
+use super::connection::{self, Shared};
 use super::{Backend, Sites};
 
 /// Connections the kernel holds until they are accepted (at most `net.core.somaxconn`).
@@ -236,7 +236,7 @@ fn admit<B: Backend>(guest: Guest, shared: &Arc<Shared<B>>) {
     };
     let for_task = Arc::clone(shared);
     shared.tasks().spawn(async move {
-        http::serve(socket, for_task).await;
+        connection::serve(socket, for_task).await;
         drop(counted);
     });
 }

@@ -1,22 +1,25 @@
 //! HTTP: from the listening socket to a `dispatch::Request`, and back.
 //!
-//! One request passes `listen` (accept, choice of a reactor) → `http` (hyper, deadlines of the connection) → `check` (is it well
-//! formed?) → `site` (which pool?) → `route` (static file, script or refusal?) → `body` (received in full) → `params` (CGI variables) → the [`Backend`]
-//! → `reply` (status, headers, error pages) → `access_log`. This module does not know workers; it is not the place for limits on
-//! PHP either. Called by `app`. Runs in: server, on the reactors.
+//! One request passes `listen` (accept, choice of a reactor) → `connection`, `h1` (hyper, deadlines) → `exchange`: `check` (is it well
+//! formed?) → `site` (which pool?) → `route` (static file, script or refusal?) → `body` (received in full) → `params` (CGI variables)
+//! → the [`Backend`] → `reply` (status, headers, error pages) → `record`, `access_log`. This module does not know workers; it is not the
+//! place for limits on PHP either. Called by `app`. Runs in: server, on the reactors.
 
 pub(crate) mod access_log;
 
 mod body;
 mod check;
+mod connection;
+mod exchange;
 mod file_body;
 mod gate;
-mod http;
+mod h1;
 mod linger;
 mod listen;
 mod own;
 mod params;
 mod range;
+mod record;
 mod reply;
 mod reply_body;
 mod route;

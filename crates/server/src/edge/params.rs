@@ -2,7 +2,7 @@
 //!
 //! The order is the one `$_SERVER` has under php-fpm: headers from the last to the first, then the parameters from the last to the
 //! first (recorded with nginx 1.22 and php-fpm 8.2). `USER`, `HOME`, `PHP_SELF`, `PHP_AUTH_*` and `REQUEST_TIME*` are PHP's own
-//! affair. Encoded straight into the bytes that go to the worker. Called by `http`. Runs in: server, on a reactor.
+//! affair. Encoded straight into the bytes that go to the worker. Called by `exchange`. Runs in: server, on a reactor.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! From an outcome to an HTTP response: the one map from errors to status, the error page, and the rules for a script's headers.
 //!
-//! Called by `http`. Runs in: server, on a reactor.
+//! Called by `exchange`. Runs in: server, on a reactor.
 
 use std::fmt;
 use std::io;

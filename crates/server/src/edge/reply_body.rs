@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::file_body::FileBody;
-use super::http::Record;
+use super::record::Record;
 use super::reply::{self, Ending};
 use crate::dispatch::{DispatchError, ResponseBody};
 

@@ -4,7 +4,7 @@
 //! goes to the application. Files whose name or folder starts with a dot (but `/.well-known/`), PHP sources and what describes a
 //! project (`hearth.toml`, `composer.json`, …) name no file, so they are never sent; where the document root is the project folder
 //! itself, neither is anything below `vendor`, scripts included. Symbolic links are followed, as nginx does. Depends on the
-//! configuration, the path and [`Lookup`] alone. Called by `http`. Runs in: server, on a reactor.
+//! configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Answers a request from a file: GET and HEAD, validators, preconditions, ranges, type by name.
 //!
-//! The file is opened, examined and (when small) read in one blocking task. Which file, is decided by `route`. Called by `http`.
+//! The file is opened, examined and (when small) read in one blocking task. Which file, is decided by `route`. Called by `exchange`.
 //! Runs in: server, on a reactor; files on tokio's blocking threads.
 
 use std::fs::File;

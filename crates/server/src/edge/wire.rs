@@ -1,7 +1,7 @@
 //! The socket as hyper sees it, and what the connection's deadlines need to know about it.
 //!
 //! hyper knows one deadline (for a head); we need four: head, idle, and a client that does not take what it asked for. `Wire` notes
-//! when something moved, `http` compares that with the limits. It also sees a request line that is too long, which hyper cannot tell
+//! when something moved, `h1` compares that with the limits. It also sees a request line that is too long, which hyper cannot tell
 //! from too many headers. Runs in: server, on one reactor (a connection never moves).
 
 use std::cell::RefCell;

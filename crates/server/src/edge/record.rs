@@ -1,0 +1,138 @@
+//! What is known of a request when it ends. Kept by `exchange`, ended by `reply_body`. Runs in: server, on a reactor.
+
+use std::sync::Arc;
+
+use http::header::{self, HeaderValue};
+use http::{Method, StatusCode, request};
+use http_body::Body;
+use http_body_util::BodyExt;
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::access_log::Line;
+use super::connection::Client;
+use super::reply::Ending;
+use super::wire::{Fault, Phase};
+use crate::dispatch::{RequestId, ResponseBody};
+
+/// One request, from its head to its end. Dropping it ends the exchange: one line in the access log, and the connection is idle.
+pub(super) struct Record {
+    pub(super) client: Arc<Client>,
+    pub(super) id: RequestId,
+    pub(super) started: Instant,
+    head: Option<Head>,
+    status: StatusCode,
+    ending: Ending,
+    bytes: u64,
+    pub(super) worker: Option<u16>,
+    /// Its body has not been read, or not to its end.
+    pub(super) unread: bool,
+}
+
+/// The parts of a head that the access log shows; absent without a log.
+struct Head {
+    method: Method,
+    target: http::Uri,
+    version: http::Version,
+    referer: Option<HeaderValue>,
+    agent: Option<HeaderValue>,
+}
+
+impl Record {
+    pub(super) fn begin(client: Arc<Client>, head: &request::Parts, unread: bool) -> Self {
+        let shown = client.log.is_some().then(|| Head {
+            method: head.method.clone(),
+            target: head.uri.clone(),
+            version: head.version,
+            referer: head.headers.get(header::REFERER).cloned(),
+            agent: head.headers.get(header::USER_AGENT).cloned(),
+        });
+        let mut record = Self::without_head(client);
+        record.head = shown;
+        record.unread = unread;
+        record.client.progress.enter(Phase::Exchange, record.started);
+        record
+    }
+
+    /// Of a request that never became one.
+    pub(super) fn without_head(client: Arc<Client>) -> Self {
+        Self {
+            client,
+            id: RequestId::next(),
+            started: Instant::now(),
+            head: None,
+            status: StatusCode::BAD_REQUEST,
+            // Until it is known better: the connection was dropped while the request ran.
+            ending: Ending::ClientGone,
+            bytes: 0,
+            worker: None,
+            unread: false,
+        }
+    }
+
+    /// How it is answered.
+    pub(super) fn set(&mut self, status: StatusCode, ending: Ending) {
+        self.status = status;
+        self.ending = ending;
+    }
+
+    pub(super) fn set_ending(&mut self, ending: Ending) {
+        self.ending = ending;
+    }
+
+    pub(super) fn add_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The client did not take the whole body.
+    pub(super) fn broken_off(&mut self) {
+        if self.ending == Ending::Ok {
+            let stuck = self.client.progress.deadline(&self.client.config.limits);
+            let stuck = stuck.is_some_and(|(at, fault)| fault == Fault::SlowReader && at <= Instant::now());
+            self.ending = if stuck {
+                Ending::WriteTimeout
+            } else {
+                Ending::ClientGone
+            };
+        }
+    }
+
+    /// Lets a script whose output is not wanted run to its end; dropping its stream would tell it that the client is gone.
+    pub(super) fn discard(&self, body: ResponseBody) {
+        if let ResponseBody::Stream(mut stream) = body
+            && !stream.is_end_stream()
+        {
+            self.client
+                .tasks
+                .spawn(async move { while let Some(Ok(_)) = stream.frame().await {} });
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        self.client.progress.enter(Phase::Idle, now);
+        debug!(id = %self.id, status = self.status.as_u16(), worker = self.worker, ending = %self.ending, "request ended");
+        let Some(log) = &self.client.log else { return };
+        let head = self.head.as_ref();
+        log.write(&Line {
+            remote: self.client.addresses.remote(),
+            method: head.map_or("-", |h| h.method.as_str()),
+            target: head.map_or("-", |h| h.target.path_and_query().map_or("/", |t| t.as_str())),
+            version: head.map_or(http::Version::HTTP_11, |h| h.version),
+            status: self.status.as_u16(),
+            bytes: self.bytes,
+            referer: head.and_then(|h| h.referer.as_ref()).map(HeaderValue::as_bytes),
+            agent: head.and_then(|h| h.agent.as_ref()).map(HeaderValue::as_bytes),
+            duration: now.saturating_duration_since(self.started),
+            id: self.id,
+            worker: self.worker,
+            ending: self.ending,
+        });
+    }
+}
