@@ -23,6 +23,8 @@ use super::{DispatchError, RequestId, lock};
 const MAX_TRIES: u8 = 3;
 /// How long a ticket may be handed out but not be there. An append under way takes nanoseconds, unless its thread is not run.
 const STUCK: Duration = Duration::from_secs(1);
+/// How long a worker may take from its ticket to its slot: nanoseconds, unless it is not run.
+const TO_CLAIM: Duration = Duration::from_millis(20);
 /// Requests queued in one turn of the reactor before workers are woken for them.
 const MAX_BATCH: u32 = 8;
 
@@ -115,6 +117,7 @@ impl Desk {
             dead: None,
             spool: start.spool,
             ticket: None,
+            pulled: None,
             parked: false,
             tries: 1,
             idempotent: start.idempotent,
@@ -415,12 +418,13 @@ impl Desk {
         }
     }
 
-    /// Enforces deadlines; called ten times a second while slots are in use, and when it said so: the next deadline that is
+    /// Enforces deadlines, and sees to it that whatever waits finds a worker; called ten times a second while slots are in use, and when it said so: the next deadline that is
     /// known. `None`: no slot is in use.
     pub(super) fn sweep(&self, now: Instant) -> Option<Instant> {
         let mut slots = lock(&self.slots);
         self.sweep_queue(&mut slots, now);
         let mut next = Duration::MAX;
+        let mut waits = false;
         let all: Vec<SlotId> = slots.in_use().collect();
         for &slot in &all {
             let Some(entry) = slots.entry(slot) else { continue };
@@ -431,7 +435,13 @@ impl Desk {
                 });
             } else if entry.is_out() {
                 next = next.min(self.sweep_one(slot, entry, now).unwrap_or(next));
+                waits |= entry.running_since.is_none();
             }
+        }
+        drop(slots);
+        if waits {
+            // Whom a wake-up went to may have been stopped since.
+            self.announce();
         }
         // Far enough to be of no interest.
         (!all.is_empty()).then(|| now + next.min(Duration::from_hours(1)))
@@ -442,7 +452,7 @@ impl Desk {
         let who = match self.memory.look(slot, entry.generation) {
             Seen::Queued => {
                 self.sweep_queued(entry, now, |entry| entry.take_back(&self.memory, slot));
-                return None;
+                return entry.renew_ticket(&self.memory, slot, (now, TO_CLAIM));
             }
             Seen::Running(w, inc) | Seen::Streaming(w, inc, _) => (w, inc),
             Seen::Done(..) => return None,

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ipc::queue::Ticket;
 use ipc::server_side::{PoolMemory, Requeue, WorkerMemory};
@@ -51,6 +51,8 @@ pub(super) struct Entry {
     pub(super) spool: Option<Arc<File>>,
     /// `None`: no worker has it or can get it. It is not queued yet, was taken back, or its worker is dead.
     pub(super) ticket: Option<Ticket>,
+    /// Since when that ticket has been seen pulled by a worker that has not claimed it.
+    pub(super) pulled: Option<Instant>,
     /// It waits for the queue to be put in order.
     pub(super) parked: bool,
     pub(super) tries: u8,
@@ -118,6 +120,7 @@ impl Entry {
             dead: None,
             spool: None,
             ticket: None,
+            pulled: None,
             parked: false,
             tries: 0,
             idempotent: false,
@@ -131,6 +134,7 @@ impl Entry {
     pub(super) fn enqueue(&mut self, memory: &PoolMemory, slot: SlotId) -> bool {
         self.parked = false;
         self.ticket = None;
+        self.pulled = None;
         match memory.enqueue(slot, self.generation) {
             Ok(ticket) => {
                 self.ticket = Some(ticket);
@@ -160,6 +164,28 @@ impl Entry {
             self.ticket = None;
         }
         mine
+    }
+
+    /// Gives it another ticket if the worker that has pulled the last one does not claim it within `patience`: it was stopped
+    /// between the two, which take nanoseconds. Returns how long that still is.
+    pub(super) fn renew_ticket(
+        &mut self,
+        memory: &PoolMemory,
+        slot: SlotId,
+        (now, patience): (Instant, Duration),
+    ) -> Option<Duration> {
+        let pulled = self.ticket.is_some_and(|ticket| memory.ticket_has_passed(ticket));
+        if !pulled {
+            self.pulled = None;
+            return None;
+        }
+        let since = *self.pulled.get_or_insert(now);
+        let left = patience.saturating_sub(now.saturating_duration_since(since));
+        if left.is_zero() {
+            self.pulled = None;
+            self.requeue_lost(memory, slot);
+        }
+        (!left.is_zero()).then_some(left)
     }
 
     /// If its ticket went with a worker, or with a damaged queue, it gets another.

@@ -86,6 +86,40 @@ fn a_worker_that_is_stopped_at_work_holds_up_no_request_but_its_own() {
 }
 
 #[test]
+fn workers_that_are_stopped_while_they_wait_hold_up_nobody() {
+    let settings = ["pool.web.workers=3", "pool.web.queue_timeout=\"5 s\""];
+    in_each_mode(&settings, |server| {
+        server.log.wait_for_count("worker ready", 3);
+        // One after the other: the first is asleep by then, as a rule, and the next to be woken.
+        let stopped = [0, 1].map(|number: u16| server.worker_pid(&number.into()));
+        for pid in stopped {
+            assert_eq!(server.get("/before").status, 200);
+            kill(pid, Signal::STOP);
+            for _ in 0..10 {
+                assert_eq!(server.post("/beside", b"").status, 200);
+            }
+        }
+        for pid in stopped {
+            kill(pid, Signal::CONT);
+        }
+        // One that has only just been forked.
+        for incarnation in 2..5 {
+            kill(server.worker_pid(&0.into()), Signal::KILL);
+            let ready = server.log.wait("worker ready", |event| {
+                event["worker"] == 0 && event["incarnation"] == incarnation
+            });
+            let pid = i32::try_from(ready["pid"].as_i64().unwrap()).unwrap();
+            kill(pid, Signal::STOP);
+            for _ in 0..10 {
+                assert_eq!(server.post("/beside", b"").status, 200);
+            }
+            kill(pid, Signal::CONT);
+        }
+        assert_eq!(server.log.count("worker killed"), 0);
+    });
+}
+
+#[test]
 fn a_full_disk_fails_the_upload_that_needs_it_and_nothing_else() {
     let spool = std::env::temp_dir().join(format!("hearth-spool-{}", std::process::id()));
     fs::create_dir(&spool).unwrap();

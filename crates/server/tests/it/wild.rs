@@ -102,3 +102,29 @@ fn wild_slots_that_are_free_do_no_harm() {
         assert_eq!(server.log.count("worker died"), 0);
     });
 }
+
+/// As after a worker that was stopped when it had pulled a ticket and not yet claimed its slot.
+#[test]
+fn a_request_whose_ticket_was_pulled_in_vain_gets_another() {
+    let settings = [
+        "pool.web.workers=1",
+        "reactors=1",
+        "pool.web.queue_timeout=\"5 s\"",
+    ];
+    in_each_mode(&settings, |server| {
+        let open = server.file("open");
+        let (mut running, _) = server.at_the_gate(&open);
+        let mut waiting = server.connect();
+        waiting.send("POST", "/waits", b"x").unwrap();
+        wait_for_queued(server, 1);
+        let mut head = [0; 8];
+        let at = offset_of!(Ctl, head);
+        ctl(server)
+            .read_exact_at(&mut head, u64::try_from(at).unwrap())
+            .unwrap();
+        scribble(server, at, &(u64::from_ne_bytes(head) + 1).to_ne_bytes());
+        fs::write(open, "").unwrap();
+        assert_eq!(running.read().unwrap().text(), "through the gate");
+        assert_eq!(waiting.read().unwrap().text(), "hello from /waits");
+    });
+}
