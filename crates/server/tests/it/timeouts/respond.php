@@ -88,6 +88,10 @@ function deep(int $depth): void
 function respond(): void
 {
     header('Content-Type: text/plain');
+    if (isset($_GET['say'])) {
+        // A request says when it is there.
+        error_log($_SERVER['REQUEST_URI']);
+    }
     match (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
         '/sleep' => (new Slow())->sleep(),
         '/loop' => Slow::loop(),
