@@ -12,8 +12,9 @@ use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 /// The first number.
 const FIRST: RawFd = 3;
 
-/// The descriptors that are meant for this process, close-on-exec from now on. They can be taken once.
-pub fn take() -> io::Result<Vec<OwnedFd>> {
+/// The descriptors that are meant for this process, close-on-exec from now on, each with its name (`FileDescriptorName=` of a unit;
+/// empty where there is none). They can be taken once.
+pub fn take() -> io::Result<Vec<(OwnedFd, String)>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let number = |name| env::var(name).ok()?.parse::<RawFd>().ok();
     let pid = rustix::process::getpid().as_raw_nonzero().get();
@@ -22,7 +23,11 @@ pub fn take() -> io::Result<Vec<OwnedFd>> {
         return Ok(Vec::new());
     }
     let count = number("LISTEN_FDS").unwrap_or(0);
-    (FIRST..FIRST.saturating_add(count)).map(take_one).collect()
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    (FIRST..FIRST.saturating_add(count))
+        .map(|number| Ok((take_one(number)?, names.next().unwrap_or_default().to_owned())))
+        .collect()
 }
 
 fn take_one(number: RawFd) -> io::Result<OwnedFd> {

@@ -37,7 +37,6 @@ mod successor;
 mod watch;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
@@ -53,9 +52,9 @@ use self::signals::Signals;
 use self::start::{Start, changes};
 use crate::admin::listen::AdminListener;
 use crate::admin::serve::ProbeListener;
-use crate::config::{Config, Sources};
+use crate::config::{Config, Listen, Place, Sources};
 use crate::edge::access_log::AccessLog;
-use crate::edge::{self, Site, Sites};
+use crate::edge::{Listener, Site, Sites};
 use crate::logs::Logs;
 
 /// What a server begins with.
@@ -84,7 +83,9 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
     let mut signals = Signals::new().context("watching signals")?;
     let binary = successor::own_binary()?;
     let mut doors = Doors::open(&config, launch.inherited)?;
-    let world = Arc::new(World::new(doors.address, Reactors::start(config.reactors)?));
+    let listen = doors.listeners.iter().map(|listener| listener.listen.clone());
+    let listen = listen.collect();
+    let world = Arc::new(World::new(listen, Reactors::start(config.reactors)?));
     let sites = Arc::new(Sites::new(
         Site::new(Arc::clone(&config), Vec::new()),
         access_log(&config, &launch.logs)?,
@@ -129,17 +130,22 @@ struct Outside {
 
 impl Outside {
     /// Requests are served from now on.
-    fn announce(&self, config: &Config, address: SocketAddr, php: &str) {
-        print_line(&config.ready_line(address, php));
-        info!(%address, workers = config.workers(), php, "server ready");
-        self.notifier.ready(&format!("serving on http://{address}"));
+    fn announce(&self, config: &Config, world: &World, php: &str) {
+        print_line(&config.ready_line(&world.listen, php));
+        info!(
+            address = world.places(),
+            workers = config.workers(),
+            php,
+            "server ready"
+        );
+        let urls: Vec<String> = world.listen.iter().map(Listen::url).collect();
+        self.notifier.ready(&format!("serving on {}", urls.join(" and ")));
     }
 }
 
 /// Where others come in: opened here, or inherited.
 struct Doors {
-    listener: TcpListener,
-    address: SocketAddr,
+    listeners: Vec<Listener>,
     admin: Option<AdminListener>,
     admin_is_inherited: bool,
     probes: Option<ProbeListener>,
@@ -149,35 +155,45 @@ struct Doors {
 
 impl Doors {
     fn open(config: &Config, mut inherited: Inherited) -> anyhow::Result<Self> {
-        let listener = match inherited.listener(config)? {
-            Some(listener) => listener,
-            None => edge::bind(config.listen).map_err(|error| not_bound(config.listen, error))?,
-        };
-        let address = listener
-            .local_addr()
-            .context("asking for the address that was bound")?;
+        let mut listeners = inherited.opened()?;
+        if listeners.is_empty() {
+            for listen in &config.listen {
+                listeners.push(match inherited.listener(listen)? {
+                    Some(listener) => listener,
+                    None => Listener::bind(listen).map_err(|error| not_bound(listen, error))?,
+                });
+            }
+        }
         let (admin, admin_is_inherited) = inherited.admin(config)?;
         Ok(Self {
-            listener,
-            address,
+            listeners,
             admin,
             admin_is_inherited,
             probes: inherited.probes(config)?,
             predecessor: inherited.predecessor()?,
         })
     }
+
+    /// The files of unix sockets are ours from now on; those that a service manager has opened stay its own.
+    fn own(&self) {
+        let ours = self.listeners.iter().filter(|listener| listener.named.is_some());
+        ours.for_each(Listener::own);
+    }
 }
 
 /// Says what can be done about it.
-fn not_bound(address: SocketAddr, error: io::Error) -> anyhow::Error {
+fn not_bound(listen: &Listen, error: io::Error) -> anyhow::Error {
+    let is_unix = matches!(listen.place, Place::Unix(_));
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "is another server running? ",
         io::ErrorKind::AddrNotAvailable => "no interface has this address; ",
+        io::ErrorKind::PermissionDenied if is_unix => "its folder must be one that this user may write to; ",
         io::ErrorKind::PermissionDenied => "ports below 1024 need CAP_NET_BIND_SERVICE; ",
+        io::ErrorKind::NotFound if is_unix => "its folder must exist; ",
         _ => "",
     };
     anyhow!(error).context(format!(
-        "binding {address} ({hint}choose another address with --listen)"
+        "binding {listen} ({hint}choose another address with --listen)"
     ))
 }
 
@@ -202,16 +218,21 @@ fn print_line(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Protocol;
 
     #[test]
     fn an_address_in_use_is_named_with_what_to_do() {
-        let taken = edge::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = taken.local_addr().unwrap();
-        let error = not_bound(address, edge::bind(address).unwrap_err());
+        let free = Listen {
+            place: Place::Tcp("127.0.0.1:0".parse().unwrap()),
+            protocol: Protocol::Http,
+        };
+        let taken = Listener::bind(&free).unwrap();
+        let listen = &taken.listen;
+        let error = not_bound(listen, Listener::bind(listen).unwrap_err());
         assert_eq!(
             format!("{error:#}"),
             format!(
-                "binding {address} (is another server running? choose another address with --listen): \
+                "binding {listen} (is another server running? choose another address with --listen): \
                  Address already in use (os error 98)"
             )
         );

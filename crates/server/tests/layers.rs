@@ -8,19 +8,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the server, and the modules that each may name besides itself.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("config", &[]),
     ("report", &[]),
+    ("sockets", &[]),
     ("logs", &["config"]),
     ("dispatch", &["config"]),
-    ("edge", &["config", "dispatch"]),
+    ("edge", &["config", "sockets", "dispatch"]),
     ("supervise", &["config", "report", "dispatch"]),
-    ("admin", &["config", "report"]),
+    ("admin", &["config", "report", "sockets"]),
     (
         "app",
         &[
             "config",
             "report",
+            "sockets",
             "logs",
             "dispatch",
             "edge",
@@ -33,6 +35,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
         &[
             "config",
             "report",
+            "sockets",
             "logs",
             "dispatch",
             "edge",

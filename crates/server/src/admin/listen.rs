@@ -1,16 +1,10 @@
-//! The admin socket's file: made, found to be served, taken over, removed. Runs in: server, on the main thread.
+//! The admin socket: bound where the settings say, shared with a successor. Runs in: server, on the main thread.
 
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
-use rustix::fs::{FlockOperation, Mode, fchmod, flock};
-use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -18,6 +12,7 @@ use tracing::{debug, warn};
 use super::serve::{self, Scope};
 use super::{Ask, place};
 use crate::config::{AdminSocket, Config};
+use crate::sockets::{Access, SocketFile, bind};
 
 /// Listen queue.
 const BACKLOG: i32 = 64;
@@ -60,14 +55,6 @@ pub(crate) struct Share {
     file: Arc<SocketFile>,
 }
 
-/// Removed when dropped if it is ours, and the path does not lead to another file by then.
-#[derive(Debug)]
-struct SocketFile {
-    path: PathBuf,
-    identity: Option<Identity>,
-    ours: AtomicBool,
-}
-
 impl AdminListener {
     /// Binds where the configuration says. `None`: nowhere, as set, or since no default place can be used, which is logged.
     pub(crate) fn bind(config: &Config) -> Result<Option<Self>, BindError> {
@@ -76,9 +63,9 @@ impl AdminListener {
             let bound = if *set == AdminSocket::Default {
                 path.parent()
                     .map_or(Ok(()), place::prepare)
-                    .and_then(|()| bind(&path))
+                    .and_then(|()| bind(&path, Access::Owner, BACKLOG))
             } else {
-                bind(&path)
+                bind(&path, Access::Owner, BACKLOG)
             };
             let shown = path.display().to_string();
             match bound {
@@ -105,10 +92,8 @@ impl AdminListener {
 
     /// One that another server has bound at `path` and shares with this one. The file is that server's until [`Self::own`].
     pub(crate) fn adopt(listener: UnixListener, path: PathBuf) -> Self {
-        let listener = Self::new(listener, path);
-        // Relaxed: as below.
-        listener.file.ours.store(false, Ordering::Relaxed);
-        listener
+        let file = Arc::new(SocketFile::of_another(path));
+        Self { listener, file }
     }
 
     fn new(listener: UnixListener, path: PathBuf) -> Self {
@@ -118,8 +103,7 @@ impl AdminListener {
 
     /// The file is ours from now on.
     pub(crate) fn own(&self) {
-        // Relaxed: as below.
-        self.file.ours.store(true, Ordering::Relaxed);
+        self.file.own();
     }
 
     /// Whether a server with these settings that gets the one at `path` needs no other.
@@ -141,7 +125,7 @@ impl AdminListener {
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
-        &self.file.path
+        self.file.path()
     }
 
     /// Answers until then. What is asked goes to `asks`.
@@ -164,158 +148,11 @@ impl Share {
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
-        &self.file.path
+        self.file.path()
     }
 
     /// The file is the successor's from now on.
     pub(crate) fn give_away(&self) {
-        // Relaxed: as below.
-        self.file.ours.store(false, Ordering::Relaxed);
-    }
-}
-
-impl SocketFile {
-    fn new(path: PathBuf) -> Self {
-        let identity = identity(&path);
-        Self {
-            path,
-            identity,
-            ours: AtomicBool::new(true),
-        }
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.identity.is_some()
-            // Relaxed: a flag on its own, used on one thread.
-            && self.ours.load(Ordering::Relaxed)
-            && identity(&self.path) == self.identity
-            && let Err(error) = fs::remove_file(&self.path)
-        {
-            warn!(path = %self.path.display(), %error, "admin socket not removed");
-        }
-    }
-}
-
-/// Device, inode, and when it was made: inodes are used anew.
-type Identity = (u64, u64, SystemTime);
-
-fn identity(path: &Path) -> Option<Identity> {
-    let about = fs::symlink_metadata(path).ok()?;
-    Some((about.dev(), about.ino(), about.modified().ok()?))
-}
-
-/// Binds `path`, in place of a socket on which nobody listens any more.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    // Of servers that start at the same moment, one at a time looks and binds. The lock ends with the file.
-    let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;
-    flock(&folder, FlockOperation::LockExclusive)?;
-    let address = SockAddr::unix(path)?;
-    if let Ok(about) = fs::symlink_metadata(path) {
-        if !about.file_type().is_socket() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "there is a file that is no socket",
-            ));
-        }
-        if is_served(&address)? {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        fs::remove_file(path)?;
-    }
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // The mode of the socket becomes that of the file (unix(7)), which so is never open to others.
-    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    socket.bind(&address)?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// Whether somebody listens.
-fn is_served(address: &SockAddr) -> io::Result<bool> {
-    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    probe.set_nonblocking(true)?;
-    match probe.connect(address) {
-        Ok(()) => Ok(true),
-        Err(error) => match error.kind() {
-            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(false),
-            // Its listen queue is full.
-            io::ErrorKind::WouldBlock => Ok(true),
-            _ => Err(error),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    /// A path for a socket in a folder of its own, removed with it.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let dir = std::env::temp_dir().join(format!("hearth-admin-{}-{name}", std::process::id()));
-            fs::create_dir(&dir).unwrap();
-            Self(dir)
-        }
-
-        fn socket(&self) -> PathBuf {
-            self.0.join("admin.sock")
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    #[test]
-    fn only_its_owner_may_connect() {
-        let folder = Folder::new("mode");
-        let _listener = bind(&folder.socket()).unwrap();
-        let mode = fs::metadata(folder.socket()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[test]
-    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
-        let folder = Folder::new("stale");
-        let live = bind(&folder.socket()).unwrap();
-        assert_eq!(
-            bind(&folder.socket()).unwrap_err().kind(),
-            io::ErrorKind::AddrInUse
-        );
-        drop(live);
-        bind(&folder.socket()).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_is_no_socket_stays() {
-        let folder = Folder::new("file");
-        fs::write(folder.socket(), "precious").unwrap();
-        assert_eq!(
-            bind(&folder.socket()).unwrap_err().kind(),
-            io::ErrorKind::AlreadyExists
-        );
-        assert_eq!(fs::read_to_string(folder.socket()).unwrap(), "precious");
-    }
-
-    #[test]
-    fn the_file_goes_with_the_listener_unless_it_is_anothers_by_then() {
-        let folder = Folder::new("gone");
-        let listener = bind(&folder.socket()).unwrap();
-        let file = SocketFile::new(folder.socket());
-        drop(listener);
-        let successor = bind(&folder.socket()).unwrap();
-        drop(file);
-        assert!(folder.socket().exists());
-        drop(SocketFile::new(folder.socket()));
-        assert!(!folder.socket().exists());
-        drop(successor);
+        self.file.give_away();
     }
 }

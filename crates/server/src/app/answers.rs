@@ -166,7 +166,7 @@ impl Answers {
             pid: std::process::id(),
             state: self.state,
             uptime_seconds: seconds(self.since.elapsed()),
-            listen: self.world.address.to_string(),
+            listen: self.world.places(),
             dir: self.dir.clone(),
             pools: Vec::new(),
         }

@@ -24,8 +24,8 @@ pub(super) enum ToSuccessor {
     Belongings {
         /// The project folder that is served; a deploy may have changed it since the start.
         dir: String,
-        /// The listening socket.
-        listen: SocketAddr,
+        /// The listening sockets.
+        listen: Vec<Handed>,
         /// The admin socket, by its path.
         admin: Option<String>,
         /// The listening socket of probes.
@@ -33,6 +33,15 @@ pub(super) enum ToSuccessor {
     },
     /// Last: everything is its own from now on.
     Yours,
+}
+
+/// A listening socket.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Handed {
+    /// The URL by which the settings name it; none where a service manager has opened it instead.
+    pub(super) named: Option<String>,
+    /// What is spoken there, as URLs name it.
+    pub(super) scheme: String,
 }
 
 /// What the new server says.

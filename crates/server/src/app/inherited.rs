@@ -13,13 +13,13 @@ use anyhow::{Context, anyhow, bail};
 use ipc::control;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
-use socket2::{SockRef, Type};
 use tracing::warn;
 
-use super::handover::{FromSuccessor, PREDECESSOR, ToSuccessor};
+use super::handover::{FromSuccessor, Handed, PREDECESSOR, ToSuccessor};
 use crate::admin::listen::{AdminListener, BindError};
 use crate::admin::serve::ProbeListener;
-use crate::config::Config;
+use crate::config::{Config, Listen, Protocol};
+use crate::edge::Listener;
 use crate::supervise::Socket;
 
 /// Longest time for a message of the other server that is due at once.
@@ -28,20 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What was handed down.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    listener: Option<(Named, TcpListener)>,
+    listeners: Vec<(Handed, OwnedFd)>,
     admin: Option<(PathBuf, UnixListener)>,
     probes: Option<(SocketAddr, TcpListener)>,
     dir: Option<PathBuf>,
     predecessor: Option<OwnedFd>,
-}
-
-/// Which `listen` a socket is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
-    /// Whatever the settings say: the service manager knows better.
-    Any,
-    /// This one: a server with another one opens its own.
-    As(SocketAddr),
 }
 
 /// The other end of the channel to the server that this one replaces.
@@ -63,22 +54,16 @@ impl Inherited {
     }
 
     fn from_manager() -> anyhow::Result<Self> {
-        let mut sockets = ipc::inherited::take()?.into_iter();
-        let Some(socket) = sockets.next() else {
-            return Ok(Self::default());
-        };
-        if sockets.next().is_some() {
-            bail!("there are several; hearth serves one (a single ListenStream= in the socket unit)");
-        }
-        let about = SockRef::from(&socket);
-        let is_fitting = about.local_addr()?.as_socket().is_some()
-            && about.r#type()? == Type::STREAM
-            && about.is_listener()?;
-        if !is_fitting {
-            bail!("it is no listening TCP socket (ListenStream= in the socket unit, with Accept=no)");
-        }
+        let listeners = ipc::inherited::take()?.into_iter().map(|(socket, name)| {
+            let protocol = Protocol::of_scheme(&name).unwrap_or(Protocol::Http);
+            let handed = Handed {
+                named: None,
+                scheme: protocol.scheme().to_owned(),
+            };
+            (handed, socket)
+        });
         Ok(Self {
-            listener: Some((Named::Any, socket.into())),
+            listeners: listeners.collect(),
             ..Self::default()
         })
     }
@@ -100,7 +85,10 @@ impl Inherited {
         let mut sockets = sockets.into_iter();
         let mut next = || sockets.next().ok_or_else(|| anyhow!("a socket is missing"));
         Ok(Self {
-            listener: Some((Named::As(listen), next()?.into())),
+            listeners: listen
+                .into_iter()
+                .map(|handed| Ok((handed, next()?)))
+                .collect::<anyhow::Result<_>>()?,
             admin: match admin {
                 Some(path) => Some((PathBuf::from(path), next()?.into())),
                 None => None,
@@ -128,20 +116,31 @@ impl Inherited {
         )
     }
 
-    /// The address of the socket that a service manager has opened.
-    pub(crate) fn activated(&self) -> Option<SocketAddr> {
-        let (_, listener) = self.listener.as_ref().filter(|(named, _)| *named == Named::Any)?;
-        listener.local_addr().ok()
+    /// The places of the sockets that a service manager has opened; none: the settings say where to listen.
+    pub(crate) fn activated(&self) -> Vec<String> {
+        let opened = self.listeners.iter().filter(|(handed, _)| handed.named.is_none());
+        let places = opened.filter_map(|(handed, socket)| adopt(handed, socket.try_clone().ok()?, None).ok());
+        places.map(|listener| listener.listen.to_string()).collect()
     }
 
-    /// The listening socket, if there is one for these settings. It does not block.
-    pub(super) fn listener(&mut self, config: &Config) -> anyhow::Result<Option<TcpListener>> {
-        let fits = |named| named == Named::Any || named == Named::As(config.listen);
-        let Some((_, listener)) = self.listener.take().filter(|(named, _)| fits(*named)) else {
+    /// Its sockets.
+    pub(super) fn opened(&mut self) -> anyhow::Result<Vec<Listener>> {
+        let opened = self
+            .listeners
+            .extract_if(.., |(handed, _)| handed.named.is_none());
+        opened
+            .map(|(handed, socket)| adopt(&handed, socket, None))
+            .collect()
+    }
+
+    /// The socket that is listening as `listen` says, if there is one.
+    pub(super) fn listener(&mut self, listen: &Listen) -> anyhow::Result<Option<Listener>> {
+        let url = Some(listen.url());
+        let Some(number) = self.listeners.iter().position(|(handed, _)| handed.named == url) else {
             return Ok(None);
         };
-        listener.set_nonblocking(true)?;
-        Ok(Some(listener))
+        let (handed, socket) = self.listeners.remove(number);
+        adopt(&handed, socket, Some(listen.clone())).map(Some)
     }
 
     /// The admin socket that these settings want; whether it was handed down.
@@ -200,6 +199,13 @@ impl Complaint {
             let _ = control::send(channel.as_fd(), &FromSuccessor::Failed { reason }, &[]);
         }
     }
+}
+
+fn adopt(handed: &Handed, socket: OwnedFd, named: Option<Listen>) -> anyhow::Result<Listener> {
+    let protocol = Protocol::of_scheme(&handed.scheme);
+    let protocol = protocol.ok_or_else(|| anyhow!("no protocol is called {}", handed.scheme))?;
+    Listener::adopt(socket, protocol, named)
+        .context("a socket that was handed down (ListenStream= in a socket unit, with Accept=no)")
 }
 
 /// The channel to the server that has started this one to be replaced. Standard input is empty from then on.

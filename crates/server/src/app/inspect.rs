@@ -15,7 +15,7 @@ pub(crate) fn run(config: &Config, pool: &Pool) -> anyhow::Result<Inspection> {
         .context("building the runtime")?
         .block_on(async {
             let created = PoolShared::create(pool, config).context("creating the shared memory")?;
-            let warmup = edge::warmup_requests(pool, config.listen);
+            let warmup = edge::warmup_requests(pool, &config.listen);
             Ok(inspect(pool, (&created.shared, created.eventfds), warmup).await?)
         })
 }

@@ -4,7 +4,6 @@
 //!
 //! Called by `app`. Runs in: server, on the main thread; what it spawns, on the reactors' threads.
 
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::dispatch::{Pool, Reactor, Side};
-use crate::edge::{self, Dispatch, Sites};
+use crate::edge::{self, Dispatch, Listener, Sites};
 
 /// How long file operations under way may take once a reactor has ended.
 const SHUTDOWN: Duration = Duration::from_secs(1);
@@ -76,7 +75,7 @@ impl Reactors {
     /// Accepts connections from now on, `limit` at a time.
     pub(super) fn accept(
         &self,
-        listener: TcpListener,
+        listeners: Vec<Listener>,
         sites: &Arc<Sites<Vec<Vec<Pool>>>>,
         limit: usize,
     ) -> Connections {
@@ -99,7 +98,7 @@ impl Reactors {
                     .with_context(|| format!("serving connections on reactor {number}"))
             });
         }
-        let accepting = acceptor.run(listener, (self.leave.clone(), self.stop.clone()));
+        let accepting = acceptor.run(listeners, (self.leave.clone(), self.stop.clone()));
         ends.spawn(async move { accepting.await.context("accepting connections") });
         Connections(ends)
     }

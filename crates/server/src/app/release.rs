@@ -217,7 +217,7 @@ impl Member {
             settings,
             Arc::clone(&created.shared),
             (created.eventfds, created.orders),
-            (edge::warmup_requests(settings, world.address), world.kin.clone()),
+            (edge::warmup_requests(settings, &world.listen), world.kin.clone()),
         )
         .context("setting up the supervisor")?;
         let (orders, inbox) = mpsc::channel(ORDERS);

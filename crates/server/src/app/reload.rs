@@ -8,7 +8,6 @@
 //! Called by `app`, which has one of these at a time. Runs in: server, on the main thread.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
@@ -22,7 +21,7 @@ use super::descriptors;
 use super::reactors::Reactors;
 use super::release::{Booting, Phase, Release};
 use crate::admin::Outcome;
-use crate::config::{Config, Pool, Sources};
+use crate::config::{Config, Listen, Pool, Sources};
 use crate::dispatch;
 use crate::edge;
 use crate::report::{Reloaded, Totals};
@@ -31,8 +30,8 @@ use crate::supervise::{Kin, Started};
 /// What all releases of a server share.
 #[derive(Debug)]
 pub(super) struct World {
-    /// The address that is bound.
-    pub(super) address: SocketAddr,
+    /// Where the server listens, with real ports.
+    pub(super) listen: Vec<Listen>,
     pub(super) reactors: Reactors,
     pub(super) kin: Kin,
     pub(super) past: Arc<Mutex<Past>>,
@@ -74,14 +73,20 @@ pub(super) struct Waiting {
 }
 
 impl World {
-    pub(super) fn new(address: SocketAddr, reactors: Reactors) -> Self {
+    pub(super) fn new(listen: Vec<Listen>, reactors: Reactors) -> Self {
         Self {
-            address,
+            listen,
             reactors,
             kin: Kin::default(),
             past: Arc::default(),
             releases: Mutex::default(),
         }
+    }
+
+    /// Where the server listens, for people.
+    pub(super) fn places(&self) -> String {
+        let places: Vec<String> = self.listen.iter().map(Listen::to_string).collect();
+        places.join(", ")
     }
 
     /// Starts to boot a release. A pool of it counts as started with `enough` workers.
@@ -155,7 +160,7 @@ impl World {
     /// Has a worker of `pool` answer what `health_path` says.
     async fn check_health(&self, pool: &Pool, doors: Vec<dispatch::Pool>) -> anyhow::Result<()> {
         let health = &pool.health;
-        let Some(request) = edge::health_request(pool, self.address) else {
+        let Some(request) = edge::health_request(pool, &self.listen) else {
             return Ok(());
         };
         let (Some(door), Some(runtime)) = (doors.into_iter().next(), self.reactors.first()) else {
@@ -266,7 +271,7 @@ fn keep_what_is_fixed(config: &mut Config, serving: &Config) -> Vec<String> {
         ("admin_listen", config.admin_listen != serving.admin_listen),
         ("log", config.log != serving.log),
     ];
-    config.listen = serving.listen;
+    config.listen.clone_from(&serving.listen);
     config.reactors = serving.reactors;
     config.limits.connections = serving.limits.connections;
     config.admin_socket = serving.admin_socket.clone();

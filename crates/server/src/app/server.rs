@@ -1,7 +1,7 @@
 //! The server once it serves: orders, reloads, its replacement, its end. Called by `app`. Runs in: server, on the main thread.
 
 use std::collections::VecDeque;
-use std::net::TcpListener;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::watch::Changes;
 use crate::admin::Ask;
 use crate::config::Sources;
 use crate::dispatch::Pool;
-use crate::edge::Sites;
+use crate::edge::{Listener, Sites};
 use crate::report::ServerState;
 
 /// Shortest time between two reloads that an application asks for.
@@ -46,8 +46,8 @@ pub(super) struct Server {
     pub(super) outside: Outside,
     /// The path of this server's binary.
     pub(super) binary: PathBuf,
-    /// For a successor. Nobody listens once it is dropped.
-    pub(super) listener: Option<TcpListener>,
+    /// For a successor. Nobody listens once they are dropped.
+    pub(super) listeners: Vec<Listener>,
     pub(super) serving: Served,
     /// What was served before, while it can be returned to, and the task that ends it.
     pub(super) previous: Option<(Served, AbortHandle)>,
@@ -97,7 +97,7 @@ impl Server {
             }
         };
         self.outside.answers.state = ServerState::Stopping;
-        self.listener = None;
+        self.listeners.clear();
         if let Some((_, job)) = self.reloading.take() {
             job.abort();
         }
@@ -169,12 +169,11 @@ impl Server {
 
     fn belongings(&self) -> anyhow::Result<Belongings> {
         let config = &self.serving.release.config;
-        let listener = self.listener.as_ref().map(TcpListener::try_clone).transpose()?;
-        let listener = listener.ok_or_else(|| anyhow!("the server is stopping"))?;
+        let listeners = self.listeners.iter().map(Listener::try_clone);
         let (admin, probes) = self.outside.answers.share().context("sharing the admin socket")?;
         Ok(Belongings {
             dir: self.serving.sources.dir.clone(),
-            listen: (config.listen, listener),
+            listeners: listeners.collect::<io::Result<_>>()?,
             admin,
             probes: config.admin_listen.zip(probes),
         })
@@ -190,6 +189,7 @@ impl Server {
                 // New connections wait for the successor.
                 self.world.reactors.leave();
                 self.outside.answers.hand_over();
+                self.listeners.iter().for_each(Listener::give_away);
                 // Before the successor speaks: the manager listens to no other process.
                 self.outside.notifier.replaced_by(pid);
                 successor.take_over().await;

@@ -3,6 +3,7 @@
 //! Called by `app`. Runs in: server, on the main thread.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::{Doors, Outside};
 use crate::admin::Ask;
 use crate::config::{Config, Sources};
 use crate::dispatch::Pool;
-use crate::edge::Sites;
+use crate::edge::{Listener, Sites};
 use crate::report::ServerState;
 
 /// What there is before anything is served.
@@ -80,7 +81,7 @@ impl Start {
             self.sites.settle(changes, Some(&why));
             if self.connections.is_none() {
                 self.connections = Some(self.accept()?);
-                info!(address = %self.world.address, "the reason is shown to browsers");
+                info!(address = self.world.places(), "the reason is shown to browsers");
             }
             if !self.change(signals).await {
                 return Ok(None);
@@ -90,12 +91,11 @@ impl Start {
 
     fn accept(&self) -> anyhow::Result<Connections> {
         let limit = self.config.limits.connections;
-        let listener = self
-            .doors
-            .listener
-            .try_clone()
-            .context("keeping the listening socket")?;
-        Ok(self.world.reactors.accept(listener, &self.sites, limit))
+        let listeners = self.doors.listeners.iter().map(Listener::try_clone);
+        let listeners = listeners
+            .collect::<io::Result<_>>()
+            .context("keeping the listening sockets")?;
+        Ok(self.world.reactors.accept(listeners, &self.sites, limit))
     }
 
     async fn serve(mut self, release: Arc<Release>, php: &str, changes: u64) -> anyhow::Result<Server> {
@@ -106,6 +106,7 @@ impl Start {
         if let Some(predecessor) = self.doors.predecessor.take() {
             // Nobody accepts for this moment; who connects waits.
             predecessor.take_over(self.doors.admin_is_inherited).await;
+            self.doors.own();
             let (admin, probes) = (self.doors.admin.take(), self.doors.probes.take());
             self.outside.answers.listen(admin, probes)?;
         }
@@ -113,14 +114,14 @@ impl Start {
             Some(connections) => connections,
             None => self.accept()?,
         };
-        self.outside.announce(&self.config, self.world.address, php);
+        self.outside.announce(&self.config, &self.world, php);
         Ok(Server {
             world: self.world,
             sites: self.sites,
             connections,
             outside: self.outside,
             binary: self.binary,
-            listener: Some(self.doors.listener),
+            listeners: self.doors.listeners,
             serving: Served {
                 release,
                 sources: self.sources,

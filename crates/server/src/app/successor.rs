@@ -13,8 +13,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use ipc::control;
 
-use super::handover::{FromSuccessor, PREDECESSOR, ToSuccessor};
+use super::handover::{FromSuccessor, Handed, PREDECESSOR, ToSuccessor};
 use crate::admin::listen::Share;
+use crate::config::Listen;
+use crate::edge::Listener;
 use crate::supervise::{Family, Process, Socket};
 
 /// What it is given.
@@ -22,8 +24,8 @@ use crate::supervise::{Family, Process, Socket};
 pub(super) struct Belongings {
     /// The project folder that is served.
     pub(super) dir: PathBuf,
-    /// The listening socket, as `listen` names it.
-    pub(super) listen: (SocketAddr, TcpListener),
+    /// The listening sockets.
+    pub(super) listeners: Vec<Listener>,
     /// The admin socket.
     pub(super) admin: Option<Share>,
     /// The socket of probes, as `admin_listen` names it.
@@ -47,6 +49,13 @@ pub(super) fn own_binary() -> anyhow::Result<PathBuf> {
     Ok(called.filter(is_this).unwrap_or(this))
 }
 
+fn handed(listener: &Listener) -> Handed {
+    Handed {
+        named: listener.named.as_ref().map(Listen::url),
+        scheme: listener.listen.protocol.scheme().to_owned(),
+    }
+}
+
 fn as_called(name: &OsString) -> Option<PathBuf> {
     if Path::new(name).components().count() > 1 {
         return std::path::absolute(name).ok();
@@ -68,14 +77,14 @@ impl Successor {
         let mut successor = Self::spawn(&binary, belongings.admin, &family).with_context(starting)?;
         let message = ToSuccessor::Belongings {
             dir: belongings.dir.to_string_lossy().into_owned(),
-            listen: belongings.listen.0,
+            listen: belongings.listeners.iter().map(handed).collect(),
             admin: successor
                 .admin
                 .as_ref()
                 .map(|admin| admin.path().to_string_lossy().into_owned()),
             admin_listen: belongings.probes.as_ref().map(|(address, _)| *address),
         };
-        let mut sockets: Vec<BorrowedFd<'_>> = vec![belongings.listen.1.as_fd()];
+        let mut sockets: Vec<BorrowedFd<'_>> = belongings.listeners.iter().map(AsFd::as_fd).collect();
         sockets.extend(successor.admin.as_ref().map(|admin| admin.listener.as_fd()));
         sockets.extend(belongings.probes.as_ref().map(|(_, listener)| listener.as_fd()));
         let talk = async {

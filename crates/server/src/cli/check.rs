@@ -48,7 +48,9 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn describe(config: &Config, text: &mut String) {
-    line(text, "listen", &config.listen.to_string());
+    for listen in &config.listen {
+        line(text, "listen", &listen.to_string());
+    }
     line(text, "reactors", &config.reactors.to_string());
     line(text, "body", &format!("at most {}", config.limits.body_bytes));
 }

@@ -25,9 +25,8 @@ fn serve_with(mut sources: Sources, inherited: Inherited, run: Run) -> Result<()
     let mut loaded = Config::load(&sources)?;
     let logs = Logs::open(&loaded.config.log).context("starting the log")?;
     logging::start(&loaded.config.log, logs.log.as_ref())?;
-    if let Some(address) = inherited.activated() {
-        let reason =
-            format!("listening on {address}, a socket of the service manager's; `listen` is not used");
+    for place in inherited.activated() {
+        let reason = format!("listening on {place}, a socket of the service manager's; `listen` is not used");
         loaded.reasons.push(reason);
     }
     match loaded.config.log.format {

@@ -7,6 +7,7 @@ mod detect;
 mod entry;
 mod file;
 mod limits;
+mod listen;
 mod pool;
 mod process;
 mod reader;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
+pub(crate) use listen::{Listen, Place, Protocol};
 pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling, Requests, Warmup};
 pub(crate) use process::Process;
 pub(crate) use value::format_duration;
@@ -53,8 +55,8 @@ pub struct Config {
     pub dir: PathBuf,
     /// The project folder as it was named, absolute; links in it are not followed. A deploy may have it lead to another folder.
     pub name: PathBuf,
-    /// Where to listen. Default `127.0.0.1:8080`. Port 0 takes a free port, named in the ready line.
-    pub listen: SocketAddr,
+    /// Where to listen, in the order of the ready line. Default: HTTP at `127.0.0.1:8080`. Port 0 takes a free port, named there.
+    pub listen: Vec<Listen>,
     /// Threads that serve connections. Default: one a core.
     pub reactors: usize,
     /// Limits of the HTTP side.
@@ -100,9 +102,9 @@ impl Config {
         times.max().unwrap_or_default()
     }
 
-    /// The line that says that requests are answered from now on. `address` is the one bound, with its real port;
+    /// The line that says that requests are answered from now on. `listen` is what is bound, with real ports;
     /// `php` is PHP's version, as `8.2.31`. Tests and scripts wait for this line: its form is stable.
-    pub fn ready_line(&self, address: SocketAddr, php: &str) -> String {
+    pub fn ready_line(&self, listen: &[Listen], php: &str) -> String {
         let workers = match self.workers() {
             1 => "1 worker".to_owned(),
             many => format!("{many} workers"),
@@ -111,7 +113,11 @@ impl Config {
             [web] => web.mode.to_string(),
             pools => format!("{} pools", pools.len()),
         };
-        format!("hearth: ready on http://{address} ({workers}, {mode}, PHP {php})")
+        let urls: Vec<String> = listen.iter().map(Listen::url).collect();
+        format!(
+            "hearth: ready on {} ({workers}, {mode}, PHP {php})",
+            urls.join(" and ")
+        )
     }
 }
 

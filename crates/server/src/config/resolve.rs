@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::entry::{Entry, entry};
 use super::file::{ADMIN_INI, Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
+use super::listen::{self, Listen, Place, Protocol};
 use super::process::process;
 use super::reader::Reader;
 use super::{
@@ -31,8 +32,10 @@ const _: () = assert!(
 const WARMUP_PATHS: usize = 16;
 const TARGET: usize = 512;
 /// Longest path of a unix socket on Linux (`sun_path`, without its NUL).
-const SOCKET_PATH: usize = 107;
+pub(super) const SOCKET_PATH: usize = 107;
 
+/// Most listening sockets: they are handed to a successor in one message.
+const LISTENERS: usize = 32;
 /// Where to listen unless told otherwise.
 const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
 
@@ -59,7 +62,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
     let watch = reader.switch("watch", false);
     let pools = pools(&mut reader, &dir, (cores, watch), &mut reasons);
     let config = Config {
-        listen: address(&mut reader, "listen").unwrap_or(LISTEN),
+        listen: listeners(&mut reader, &dir),
         reactors: reader.number(
             "reactors",
             cores.min(ipc::layout::MAX_REACTORS),
@@ -79,6 +82,23 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
     };
     let keys = reader.finish()?;
     Ok((Loaded { config, reasons }, keys))
+}
+
+/// Every listening socket, those of `listen` first.
+fn listeners(reader: &mut Reader, dir: &Path) -> Vec<Listen> {
+    let http = listen::places(reader, ("listen", Protocol::Http), dir);
+    let mut all = http.unwrap_or_else(|| {
+        vec![Listen {
+            place: Place::Tcp(LISTEN),
+            protocol: Protocol::Http,
+        }]
+    });
+    if all.len() > LISTENERS {
+        all.truncate(LISTENERS);
+        let why = format!("listening at more than {LISTENERS} addresses: name fewer");
+        reader.problem(Origin::Dir(dir.display().to_string()), why);
+    }
+    all
 }
 
 /// See `Config::admin_socket`.
@@ -173,15 +193,20 @@ fn project_folder(dir: &Path) -> Result<PathBuf, Errors> {
 
 fn address(reader: &mut Reader, key: &'static str) -> Option<SocketAddr> {
     let (text, origin) = reader.text(key)?;
-    let numeric = text
-        .strip_prefix("localhost:")
-        .map(|port| format!("127.0.0.1:{port}"));
-    let address = numeric.as_deref().unwrap_or(&text).parse().ok();
+    let address = to_address(&text);
     if address.is_none() {
         let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"";
         reader.wrong(origin, key, &Value::Text(text), form);
     }
     address
+}
+
+/// `ADDRESS:PORT`, or `localhost:PORT`.
+pub(super) fn to_address(text: &str) -> Option<SocketAddr> {
+    let numeric = text
+        .strip_prefix("localhost:")
+        .map(|port| format!("127.0.0.1:{port}"));
+    numeric.as_deref().unwrap_or(text).parse().ok()
 }
 
 /// A file that may have to be made, relative to `dir`.

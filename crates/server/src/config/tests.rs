@@ -73,7 +73,7 @@ fn an_empty_folder_has_the_defaults() {
     let project = Project::new(&[]);
     let config = project.load(&[]).config;
     let cores = std::thread::available_parallelism().unwrap().get();
-    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(shown(&config), "127.0.0.1:8080");
     assert_eq!(config.reactors, cores);
     assert_eq!(usize::from(config.pools[0].workers), (2 * cores).clamp(2, 256));
     assert_eq!(config.pools[0].request_timeout, Duration::from_mins(1));
@@ -90,19 +90,54 @@ fn a_flag_overrides_the_file_and_listen_overrides_set() {
     let file = "listen = '127.0.0.1:1'\n[pool.web]\nworkers = 3\nqueue_timeout = '2 min'\n";
     let project = Project::new(&[("hearth.toml", file)]);
     let config = project.load(&[]).config;
-    assert_eq!((config.listen.port(), config.pools[0].workers), (1, 3));
+    assert_eq!((&*shown(&config), config.pools[0].workers), ("127.0.0.1:1", 3));
     assert_eq!(config.pools[0].queue_timeout, Duration::from_mins(2));
 
     let mut sources = project.sources(&["pool.web.workers=4", "listen=localhost:2", "pool.web.workers = 5"]);
     let config = Config::load(&sources).unwrap().config;
-    assert_eq!((config.listen.port(), config.pools[0].workers), (2, 5));
+    assert_eq!((&*shown(&config), config.pools[0].workers), ("127.0.0.1:2", 5));
     sources.listen = Some("[::1]:3".to_owned());
     let loaded = Config::load(&sources).unwrap();
-    assert_eq!(loaded.config.listen.to_string(), "[::1]:3");
+    assert_eq!(shown(&loaded.config), "[::1]:3");
     assert_eq!(
         loaded.reasons[0],
         format!("read {}/hearth.toml", project.0.display())
     );
+}
+
+/// Everything that is listened at.
+fn shown(config: &Config) -> String {
+    let all: Vec<String> = config.listen.iter().map(Listen::to_string).collect();
+    all.join(" ")
+}
+
+#[test]
+fn there_may_be_several_listeners_and_unix_sockets() {
+    let file = "listen = ['127.0.0.1:0', '127.0.0.1:0', 'unix:var/a.sock', 'unix:/run/b.sock']";
+    let project = Project::new(&[("hearth.toml", file)]);
+    let config = project.load(&[]).config;
+    let expected = format!(
+        "127.0.0.1:0 127.0.0.1:0 unix:{}/var/a.sock unix:/run/b.sock",
+        project.0.display()
+    );
+    assert_eq!(shown(&config), expected);
+    assert_eq!(
+        config.ready_line(&config.listen[2..], "8.2.0"),
+        format!(
+            "hearth: ready on http://unix:{}/var/a.sock and http://unix:/run/b.sock ({} workers, classic, PHP 8.2.0)",
+            project.0.display(),
+            config.pools[0].workers
+        )
+    );
+    for (setting, why) in [
+        ("listen=[]", "at least one"),
+        ("listen=['127.0.0.1:1', '127.0.0.1:1']", "twice"),
+        ("listen='unix:'", "the path of a socket"),
+        ("listen=['127.0.0.1:1', 'x']", "\"x\": expected ADDRESS:PORT"),
+    ] {
+        let errors = project.errors(&[setting]);
+        assert!(errors.contains(why), "{setting}: {errors}");
+    }
 }
 
 #[test]
@@ -165,7 +200,7 @@ level = 3
 ";
     let project = Project::new(&[("hearth.toml", file)]);
     let expected = "the configuration has 13 errors
-  DIR/hearth.toml:1: `listen` is \"8080\": expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"
+  DIR/hearth.toml:1: `listen` is \"8080\": expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"; or \"unix:PATH\"
   DIR/hearth.toml:2: unknown key `worker`; did you mean `pool.web.workers`?
   DIR/hearth.toml:5: `limits.header_bytes` is \"1 KiB\": must be from \"8 KiB\" to \"1 MiB\"
   DIR/hearth.toml:6: `limits.body_timeout` is 30: expected a duration such as \"500 ms\", \"30 s\", \"2 min\" or \"1 h\"
@@ -518,7 +553,10 @@ fn what_is_set_wins_over_what_is_found() {
 #[test]
 fn the_ready_line_names_address_workers_mode_and_php() {
     let project = Project::new(&[]);
-    let address = "127.0.0.1:4711".parse().unwrap();
+    let address = &[Listen {
+        place: Place::Tcp("127.0.0.1:4711".parse().unwrap()),
+        protocol: Protocol::Http,
+    }];
     let line = project
         .load(&["pool.web.workers=4"])
         .config

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::access_log::AccessLog;
-use super::params::Addresses;
+use super::addresses::Addresses;
 use super::route::Lookup;
+use super::transport::Transport;
 use super::wire::{Progress, Wire};
 use super::{Backend, Sites, h1};
 use crate::config::Config;
@@ -87,12 +87,8 @@ pub(super) struct Client {
 }
 
 /// Serves `socket` until either side ends it.
-pub(super) async fn serve<B: Backend>(socket: TcpStream, shared: Arc<Shared<B>>) {
-    let (Ok(remote), Ok(local)) = (socket.peer_addr(), socket.local_addr()) else {
-        return;
-    };
-    // Small responses must not wait for an acknowledgement of the one before. A failure costs speed, nothing else.
-    let _ = socket.set_nodelay(true);
+pub(super) async fn serve<B: Backend>(socket: Transport, shared: Arc<Shared<B>>) {
+    let Ok(addresses) = socket.addresses() else { return };
     let config = Arc::clone(&shared.sites.now().config);
     let progress = Arc::new(Progress::new(Instant::now()));
     let wire = Wire::new(socket, Arc::clone(&progress), &config.limits);
@@ -100,7 +96,7 @@ pub(super) async fn serve<B: Backend>(socket: TcpStream, shared: Arc<Shared<B>>)
         config,
         log: shared.sites.log.clone(),
         tasks: shared.tasks.clone(),
-        addresses: Addresses::new(remote, local),
+        addresses,
         progress,
     });
     h1::serve(wire, &shared, &client).await;

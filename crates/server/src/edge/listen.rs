@@ -1,40 +1,32 @@
-//! Accepts connections and hands each to the reactor with the fewest.
+//! Accepts connections and hands each to the reactor with the fewest; the one place that knows which protocol is served by what.
 //!
 //! One acceptor for all: with a listening socket a reactor, or with all reactors on one socket, a burst of keep-alive connections
 //! ends up on whichever was quick, and stays there. The acceptor waits when `limits.connections` are open (more wait in the
 //! kernel's queue) and rests when descriptors run out. At a stop it first takes what the kernel has accepted, so that no connection
 //! is lost. Called by `app`. Runs in: server; [`Acceptor::run`] on any runtime, [`Intake::serve`] on its reactor.
 
+use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::connection::{self, Shared};
+use super::listener::{Listener, Listening};
+use super::transport::Accepted;
 use super::{Backend, Sites};
+use crate::config::Protocol;
 
-/// Connections the kernel holds until they are accepted (at most `net.core.somaxconn`).
-const BACKLOG: i32 = 4096;
 /// Connections on their way to a reactor.
 const HANDOVER: usize = 256;
 /// Rest after an error such as too many open files.
 const REST: Duration = Duration::from_millis(100);
-
-/// Listens at `address`.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
-}
 
 /// One acceptor and an intake for each of `reactors`; at most `limit` connections at a time.
 pub(crate) fn split(reactors: usize, limit: usize) -> (Acceptor, Vec<Intake>) {
@@ -89,7 +81,8 @@ struct Seat {
 /// A connection with its place in the counts.
 #[derive(Debug)]
 struct Guest {
-    socket: TcpStream,
+    socket: Accepted,
+    protocol: Protocol,
     _counted: Counted,
 }
 
@@ -108,33 +101,55 @@ impl Drop for Counted {
     }
 }
 
+/// A listening socket on the acceptor's runtime.
+#[derive(Debug)]
+struct Entrance {
+    socket: Socket,
+    protocol: Protocol,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
 impl Acceptor {
-    /// Accepts until `leave` and closes the listening socket. At a `stop` it first takes what the kernel has accepted; else that is
-    /// for whoever else listens there. The socket must not block.
+    /// Accepts until `leave` and closes the listening sockets. At a `stop` it first takes what the kernel has accepted; else that is
+    /// for whoever else listens there.
     pub(crate) async fn run(
         self,
-        listener: TcpListener,
+        listeners: Vec<Listener>,
         (leave, stop): (CancellationToken, CancellationToken),
     ) -> io::Result<()> {
-        let last = listener.try_clone()?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let entrances: Vec<Entrance> = listeners.iter().map(Entrance::new).collect::<io::Result<_>>()?;
+        let mut first = 0;
         // Cancel-safe: what `step` has accepted it hands over without waiting.
-        while let Some(result) = leave.run_until_cancelled(self.step(&listener)).await {
-            if let Err(error) = result {
-                warn!(%error, "accepting a connection failed");
-                // None: told to leave meanwhile.
-                let _ = leave.run_until_cancelled(tokio::time::sleep(REST)).await;
-            }
+        while let Some(result) = leave.run_until_cancelled(self.step(&entrances, first)).await {
+            first = match result {
+                // The one behind it has its turn.
+                Ok(number) => number + 1,
+                Err(error) => {
+                    warn!(%error, "accepting a connection failed");
+                    // None: told to leave meanwhile.
+                    let _ = leave.run_until_cancelled(tokio::time::sleep(REST)).await;
+                    first + 1
+                }
+            };
         }
-        while stop.is_cancelled() && self.open.total.load(Ordering::Relaxed) < self.limit {
-            let Ok((socket, _)) = last.accept() else { break };
-            self.hand_over(socket).await;
+        for listener in &listeners {
+            while stop.is_cancelled() && self.open.total.load(Ordering::Relaxed) < self.limit {
+                let Ok(socket) = listener.socket.accept_now() else {
+                    break;
+                };
+                self.hand_over(socket, listener.listen.protocol).await;
+            }
         }
         Ok(())
     }
 
-    /// Accepts one connection.
-    async fn step(&self, listener: &tokio::net::TcpListener) -> io::Result<()> {
+    /// Accepts one connection; `first` is the entrance that is looked at first. Returns by which it came.
+    async fn step(&self, entrances: &[Entrance], first: usize) -> io::Result<usize> {
         while self.open.total.load(Ordering::Relaxed) >= self.limit {
             self.open.closed.notified().await;
         }
@@ -142,23 +157,36 @@ impl Acceptor {
         let Ok(place) = seat.sender.reserve().await else {
             return Err(io::Error::other("a reactor has ended"));
         };
-        match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
-            Ok(socket) => {
-                place.send(self.count(socket, seat));
-                Ok(())
+        let count = entrances.len().max(1);
+        let accepted = poll_fn(|cx| {
+            let mut turns = (0..entrances.len()).map(|turn| (first + turn) % count);
+            turns
+                .find_map(|number| {
+                    let entrance = entrances.get(number)?;
+                    match entrance.poll_accept(cx) {
+                        Poll::Ready(socket) => Some(Poll::Ready((number, entrance.protocol, socket))),
+                        Poll::Pending => None,
+                    }
+                })
+                .unwrap_or(Poll::Pending)
+        });
+        match accepted.await {
+            (number, protocol, Ok(socket)) => {
+                place.send(self.count(socket, protocol, seat));
+                Ok(number)
             }
-            Err(error) if is_of_one_connection(&error) => Ok(()),
-            Err(error) => Err(error),
+            (number, _, Err(error)) if is_of_one_connection(&error) => Ok(number),
+            (_, _, Err(error)) => Err(error),
         }
     }
 
-    async fn hand_over(&self, socket: TcpStream) {
+    async fn hand_over(&self, socket: Accepted, protocol: Protocol) {
         let seat = self.quietest();
         // Fails only when the reactor has ended.
-        let _ = seat.sender.send(self.count(socket, seat)).await;
+        let _ = seat.sender.send(self.count(socket, protocol, seat)).await;
     }
 
-    fn count(&self, socket: TcpStream, seat: &Seat) -> Guest {
+    fn count(&self, socket: Accepted, protocol: Protocol, seat: &Seat) -> Guest {
         seat.load.fetch_add(1, Ordering::Relaxed);
         self.open.total.fetch_add(1, Ordering::Relaxed);
         let counted = Counted {
@@ -167,6 +195,7 @@ impl Acceptor {
         };
         Guest {
             socket,
+            protocol,
             _counted: counted,
         }
     }
@@ -175,6 +204,30 @@ impl Acceptor {
     fn quietest(&self) -> &Seat {
         let load = |seat: &&Seat| seat.load.load(Ordering::Relaxed);
         self.seats.iter().min_by_key(load).unwrap_or(&self.seats[0])
+    }
+}
+
+impl Entrance {
+    fn new(listener: &Listener) -> io::Result<Self> {
+        let socket = match &listener.socket {
+            Listening::Tcp(socket) => Socket::Tcp(TcpListener::from_std(socket.try_clone()?)?),
+            Listening::Unix(socket) => Socket::Unix(UnixListener::from_std(socket.try_clone()?)?),
+        };
+        Ok(Self {
+            socket,
+            protocol: listener.listen.protocol,
+        })
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener
+                .poll_accept(cx)
+                .map(|accepted| Ok(Accepted::Tcp(accepted?.0.into_std()?))),
+            Socket::Unix(listener) => listener
+                .poll_accept(cx)
+                .map(|accepted| Ok(Accepted::Unix(accepted?.0.into_std()?))),
+        }
     }
 }
 
@@ -222,12 +275,10 @@ impl Intake {
 fn admit<B: Backend>(guest: Guest, shared: &Arc<Shared<B>>) {
     let Guest {
         socket,
+        protocol,
         _counted: counted,
     } = guest;
-    let socket = match socket
-        .set_nonblocking(true)
-        .and_then(|()| tokio::net::TcpStream::from_std(socket))
-    {
+    let socket = match socket.register() {
         Ok(socket) => socket,
         Err(error) => {
             warn!(%error, "taking over a connection failed");
@@ -235,8 +286,10 @@ fn admit<B: Backend>(guest: Guest, shared: &Arc<Shared<B>>) {
         }
     };
     let for_task = Arc::clone(shared);
-    shared.tasks().spawn(async move {
-        connection::serve(socket, for_task).await;
-        drop(counted);
-    });
+    match protocol {
+        Protocol::Http => shared.tasks().spawn(async move {
+            connection::serve(socket, for_task).await;
+            drop(counted);
+        }),
+    };
 }

@@ -1,12 +1,13 @@
 //! HTTP: from the listening socket to a `dispatch::Request`, and back.
 //!
-//! One request passes `listen` (accept, choice of a reactor) → `connection`, `h1` (hyper, deadlines) → `exchange`: `check` (is it well
+//! One request passes `listen` (accept, choice of a reactor and of the protocol) → `connection`, `h1` (hyper, deadlines) → `exchange`: `check` (is it well
 //! formed?) → `site` (which pool?) → `route` (static file, script or refusal?) → `body` (received in full) → `params` (CGI variables)
 //! → the [`Backend`] → `reply` (status, headers, error pages) → `record`, `access_log`. This module does not know workers; it is not the
 //! place for limits on PHP either. Called by `app`. Runs in: server, on the reactors.
 
 pub(crate) mod access_log;
 
+mod addresses;
 mod body;
 mod check;
 mod connection;
@@ -16,6 +17,7 @@ mod gate;
 mod h1;
 mod linger;
 mod listen;
+mod listener;
 mod own;
 mod params;
 mod range;
@@ -27,6 +29,7 @@ mod site;
 mod static_files;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod wire;
 
 use std::future::Future;
@@ -34,7 +37,8 @@ use std::sync::Arc;
 
 use crate::dispatch::{DispatchError, Pool, Reactor, Request, Response};
 
-pub(crate) use listen::{bind, split};
+pub(crate) use listen::split;
+pub(crate) use listener::Listener;
 pub(crate) use own::{health_request, warmup_requests};
 pub(crate) use site::{Site, Sites};
 

@@ -10,9 +10,10 @@ use http::{Request, header};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::params::{self, Addresses, Source};
+use super::addresses::{Addresses, Scheme};
+use super::params::{self, Source};
 use super::route::{self, Lookup, Route, Router};
-use crate::config::{Mode, Pool, Warmup};
+use crate::config::{Listen, Mode, Place, Pool, Protocol, Warmup};
 use crate::dispatch::{self, RequestBody, RequestId};
 
 /// `User-Agent` of those that warm, by which logs and applications can tell them.
@@ -20,8 +21,36 @@ const WARMUP: &str = concat!("hearth-warmup/", env!("CARGO_PKG_VERSION"));
 /// `User-Agent` of those that see whether it works.
 const HEALTH: &str = concat!("hearth-health/", env!("CARGO_PKG_VERSION"));
 
-/// Their heads, encoded. `address` is the server's own. A path that no script answers is left out and said.
-pub(crate) fn warmup_requests(pool: &Pool, address: SocketAddr) -> Vec<Vec<u8>> {
+/// Where the server can be reached, of all that it listens at: the port that clients are likely to use, and the scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Front {
+    port: u16,
+    scheme: Scheme,
+}
+
+impl Front {
+    fn of(listen: &[Listen]) -> Self {
+        let port = |listen: &Listen| match (&listen.place, listen.protocol) {
+            (Place::Tcp(address), Protocol::Http) => Some(address.port()),
+            (Place::Unix(_), Protocol::Http) => None,
+        };
+        Self {
+            // Behind a unix socket there is another server.
+            port: listen.iter().find_map(port).unwrap_or(80),
+            scheme: Scheme::Http,
+        }
+    }
+
+    const fn default_port(self) -> u16 {
+        match self.scheme {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// Their heads, encoded. The server can be reached at `listen`. A path that no script answers is left out and said.
+pub(crate) fn warmup_requests(pool: &Pool, listen: &[Listen]) -> Vec<Vec<u8>> {
     if pool.mode == Mode::Classic || pool.warmup == Warmup::None {
         return Vec::new();
     }
@@ -29,7 +58,7 @@ pub(crate) fn warmup_requests(pool: &Pool, address: SocketAddr) -> Vec<Vec<u8>> 
     let paths = pool.warmup_paths.iter();
     paths
         .filter_map(|path| {
-            let head = encode((pool, &router), (path, WARMUP), address);
+            let head = encode((pool, &router), (path, WARMUP), Front::of(listen));
             if head.is_none() {
                 warn!(path, "warm-up request left out: no script answers this path");
             }
@@ -39,12 +68,12 @@ pub(crate) fn warmup_requests(pool: &Pool, address: SocketAddr) -> Vec<Vec<u8>> 
 }
 
 /// The request by which the `health` of `pool` is to be shown. `None`: none is wanted, or no script answers its path, which is said.
-pub(crate) fn health_request(pool: &Pool, address: SocketAddr) -> Option<dispatch::Request> {
+pub(crate) fn health_request(pool: &Pool, listen: &[Listen]) -> Option<dispatch::Request> {
     let path = &pool.health.path;
     if path.is_empty() {
         return None;
     }
-    let Some(head) = encode((pool, &Router::new(pool)), (path, HEALTH), address) else {
+    let Some(head) = encode((pool, &Router::new(pool)), (path, HEALTH), Front::of(listen)) else {
         warn!(path, "health check left out: no script answers this path");
         return None;
     };
@@ -56,13 +85,9 @@ pub(crate) fn health_request(pool: &Pool, address: SocketAddr) -> Option<dispatc
     })
 }
 
-fn encode(
-    (pool, router): (&Pool, &Router),
-    (path, agent): (&str, &str),
-    address: SocketAddr,
-) -> Option<Vec<u8>> {
+fn encode((pool, router): (&Pool, &Router), (path, agent): (&str, &str), front: Front) -> Option<Vec<u8>> {
     let request = Request::get(path)
-        .header(header::HOST, host(pool, address.port()))
+        .header(header::HOST, host(pool, front))
         .header(header::USER_AGENT, agent)
         .header(header::ACCEPT, "*/*")
         .body(())
@@ -73,25 +98,26 @@ fn encode(
     let Ok(Route::Script(script)) = router.route(&decoded, &files, Instant::now()) else {
         return None;
     };
-    let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port());
+    let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), front.port);
     Some(params::encode(&Source {
         id: RequestId::next(),
         head: &head,
         script: &script,
         root: router.root(),
-        addresses: &Addresses::new(SocketAddr::new(here.ip(), 0), here),
+        addresses: &Addresses::of_tcp(SocketAddr::new(here.ip(), 0), here, front.scheme),
         body: None,
     }))
 }
 
 /// One that leads to this pool. A port that is the default of its scheme is not named.
-fn host(pool: &Pool, port: u16) -> String {
+fn host(pool: &Pool, front: Front) -> String {
     let hosts = &pool.requests.hosts;
     let named = hosts.iter().find(|host| !host.starts_with('*'));
     let name = named.map_or("localhost", String::as_str);
-    match port {
-        80 => name.to_owned(),
-        port => format!("{name}:{port}"),
+    if front.port == front.default_port() {
+        name.to_owned()
+    } else {
+        format!("{name}:{}", front.port)
     }
 }
 
@@ -107,7 +133,11 @@ mod tests {
         let mut config = config(&dir, mode);
         config.pools[0].warmup = warmup;
         config.pools[0].warmup_paths = paths.iter().map(|&path| path.to_owned()).collect();
-        warmup_requests(&config.pools[0], "0.0.0.0:8080".parse().unwrap())
+        let listen = Listen {
+            place: Place::Tcp("0.0.0.0:8080".parse().unwrap()),
+            protocol: Protocol::Http,
+        };
+        warmup_requests(&config.pools[0], &[listen])
     }
 
     #[test]

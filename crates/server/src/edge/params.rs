@@ -4,13 +4,12 @@
 //! first (recorded with nginx 1.22 and php-fpm 8.2). `USER`, `HOME`, `PHP_SELF`, `PHP_AUTH_*` and `REQUEST_TIME*` are PHP's own
 //! affair. Encoded straight into the bytes that go to the worker. Called by `exchange`. Runs in: server, on a reactor.
 
-use std::net::SocketAddr;
-
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue};
 use http::request;
 use http::{HeaderMap, Version};
 use ipc::head::{Known, RequestWriter};
 
+use super::addresses::{Addresses, Scheme};
 use super::check;
 use super::route::Script;
 use crate::dispatch::RequestId;
@@ -19,31 +18,6 @@ use crate::dispatch::RequestId;
 const SOFTWARE: &str = concat!("hearth/", env!("CARGO_PKG_VERSION"));
 /// Bytes of the variables that every request has, and of the names of its headers; a guess that spares growing.
 const USUAL: usize = 1536;
-
-/// The addresses of a connection as text, made once.
-#[derive(Debug)]
-pub(super) struct Addresses {
-    remote_addr: String,
-    remote_port: String,
-    server_addr: String,
-    server_port: String,
-}
-
-impl Addresses {
-    pub(super) fn new(remote: SocketAddr, server: SocketAddr) -> Self {
-        Self {
-            remote_addr: remote.ip().to_canonical().to_string(),
-            remote_port: remote.port().to_string(),
-            server_addr: server.ip().to_canonical().to_string(),
-            server_port: server.port().to_string(),
-        }
-    }
-
-    /// Of the client.
-    pub(super) fn remote(&self) -> &str {
-        &self.remote_addr
-    }
-}
 
 /// Everything the variables are made of.
 pub(super) struct Source<'a> {
@@ -124,7 +98,10 @@ fn put_server(writer: &mut RequestWriter, source: &Source<'_>) {
     writer.param(b"REMOTE_ADDR", addresses.remote_addr.as_bytes());
     writer.param(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     writer.param(b"GATEWAY_INTERFACE", b"CGI/1.1");
-    writer.param(b"REQUEST_SCHEME", b"http");
+    if addresses.scheme == Scheme::Https {
+        writer.param(b"HTTPS", b"on");
+    }
+    writer.param(b"REQUEST_SCHEME", addresses.scheme.as_str().as_bytes());
     let protocol: &[u8] = match source.head.version {
         Version::HTTP_10 => b"HTTP/1.0",
         _ => b"HTTP/1.1",

@@ -12,7 +12,8 @@ fn variables(request: &Request<()>, body: Option<u64>) -> (Vec<u8>, Vec<(String,
         name: Cow::Borrowed(b"/a.php"),
         info: Cow::Borrowed(b"/x y"),
     };
-    let addresses = Addresses::new("192.0.2.1:4711".parse().unwrap(), "192.0.2.2:80".parse().unwrap());
+    let (remote, server) = ("192.0.2.1:4711".parse().unwrap(), "192.0.2.2:80".parse().unwrap());
+    let addresses = Addresses::of_tcp(remote, server, Scheme::Http);
     let id = RequestId(10);
     let source = Source {
         id,

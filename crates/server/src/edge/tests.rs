@@ -20,10 +20,10 @@ use ipc::head::RequestReader;
 use tokio_util::sync::CancellationToken;
 
 use super::access_log::AccessLog;
-use super::{Backend, Site, Sites, bind, split};
+use super::{Backend, Listener, Site, Sites, split};
 use crate::config::{
-    AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Log, LogFormat, Mode, Pool,
-    Process, Recycling, Reload, Requests, Warmup,
+    AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Listen, Log, LogFormat, Mode,
+    Place, Pool, Process, Protocol, Recycling, Reload, Requests, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -176,8 +176,10 @@ impl Server {
         }
         let mut config = config(&dir, mode);
         change(&mut config.limits);
-        let listener = bind(config.listen).unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = Listener::bind(&config.listen[0]).unwrap();
+        let Place::Tcp(address) = listener.listen.place else {
+            panic!("no TCP")
+        };
         let stop = CancellationToken::new();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (access, token) = (LogTo(Arc::clone(&log)), stop.clone());
@@ -196,7 +198,7 @@ impl Server {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let accepting = tokio::spawn(acceptor.run(listener, (token.clone(), token.clone())));
+                let accepting = tokio::spawn(acceptor.run(vec![listener], (token.clone(), token.clone())));
                 for intake in intakes {
                     intake
                         .serve(Arc::clone(&sites), echo.clone(), (token.clone(), token.clone()))
@@ -270,7 +272,10 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
     Config {
         dir: dir.to_path_buf(),
         name: dir.to_path_buf(),
-        listen: "127.0.0.1:0".parse().unwrap(),
+        listen: vec![Listen {
+            place: Place::Tcp("127.0.0.1:0".parse().unwrap()),
+            protocol: Protocol::Http,
+        }],
         reactors: 1,
         limits: Limits::default(),
         log: Log {

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use hyper::rt::ReadBufCursor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::transport::Transport;
 use crate::config::Limits;
 
 /// Bytes read at once. One buffer a thread: an idle connection holds none.
@@ -160,7 +160,7 @@ impl Progress {
 /// A client's socket.
 #[derive(Debug)]
 pub(super) struct Wire {
-    socket: TcpStream,
+    socket: Transport,
     progress: Arc<Progress>,
     line_limit: usize,
     line_bytes: usize,
@@ -168,7 +168,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(socket: TcpStream, progress: Arc<Progress>, limits: &Limits) -> Self {
+    pub(super) fn new(socket: Transport, progress: Arc<Progress>, limits: &Limits) -> Self {
         let line_limit = usize::try_from(limits.header_bytes.0).unwrap_or(usize::MAX);
         Self {
             socket,
@@ -179,7 +179,7 @@ impl Wire {
         }
     }
 
-    pub(super) fn into_socket(self) -> TcpStream {
+    pub(super) fn into_socket(self) -> Transport {
         self.socket
     }
 
@@ -218,7 +218,7 @@ impl Wire {
 
     fn note_unread(&self) {
         if self.progress.stopping.load(Ordering::Relaxed) {
-            let waiting = rustix::io::ioctl_fionread(&self.socket).unwrap_or(0) > 0;
+            let waiting = self.socket.has_unread();
             self.progress.unread.store(waiting, Ordering::Relaxed);
         }
     }

@@ -28,6 +28,7 @@ mod leaks;
 mod leaky;
 mod legacy;
 mod limits;
+mod listeners;
 mod log_files;
 mod manager;
 mod nasty;

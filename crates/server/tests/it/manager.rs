@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{App, Server};
+use crate::harness::{App, Server, ask_unix};
 
 /// What a manager listens on.
 struct Manager {
@@ -142,4 +142,39 @@ fn a_socket_that_the_manager_opened_is_served_and_handed_on() {
     server.signal(Signal::TERM);
     assert!(server.wait_for_end().success());
     assert!(std::net::TcpStream::connect(server.address()).is_err());
+}
+
+/// As [`ACTIVATE`], with two sockets, the second at the path that it gets first.
+const ACTIVATE_TWO: &str = r"
+    use Socket; use POSIX;
+    $^F = 255;
+    my ($s, $u);
+    socket($s, PF_INET, SOCK_STREAM, 0) && bind($s, sockaddr_in(0, INADDR_LOOPBACK)) && listen($s, 16) || die;
+    socket($u, PF_UNIX, SOCK_STREAM, 0) && bind($u, sockaddr_un($ARGV[0])) && listen($u, 16) || die;
+    my ($a, $b) = (POSIX::dup(fileno($s)), POSIX::dup(fileno($u)));
+    POSIX::dup2($a, 3) // die;
+    POSIX::dup2($b, 4) // die;
+    @ENV{qw(LISTEN_PID LISTEN_FDS LISTEN_FDNAMES)} = ($$, 2, 'http:other');
+    shift @ARGV;
+    exec @ARGV or die;
+";
+
+#[test]
+fn several_sockets_of_the_manager_are_served_and_their_files_stay() {
+    let path = std::env::temp_dir().join(format!("hearth-manager-{}-two", std::process::id()));
+    let app =
+        App::of_tests().run_by(&["perl", "-e", ACTIVATE_TWO, "--", path.to_str().unwrap()].map(OsStr::new));
+    let mut server = Server::start(&app, &["pool.web.workers=1"]);
+    assert_eq!(server.get("/a").text(), "hello from /a");
+    assert_eq!(ask_unix(&path, "/b"), "hello from /b");
+    server.signal(Signal::USR2);
+    let replaced = "replaced: another server has taken over, this one finishes its requests";
+    let pid = server.log.wait(replaced, |_| true)["pid"].as_i64().unwrap();
+    server.follow(i32::try_from(pid).unwrap());
+    server.log.wait_for_count("server stopped", 1);
+    assert_eq!(ask_unix(&path, "/c"), "hello from /c");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    assert!(path.exists(), "the manager's socket was removed");
+    fs::remove_file(&path).unwrap();
 }

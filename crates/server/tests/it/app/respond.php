@@ -12,6 +12,7 @@ function respond(): void
     header('Content-Type: text/plain; charset=UTF-8');
     match (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
         '/pid' => print(getmypid()),
+        '/server' => print(json_encode($_SERVER)),
         '/ini' => print(ini_get($_GET['name'])),
         '/length' => print(strlen(file_get_contents('php://input'))),
         // Ends the script on purpose.

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// Longest pause while a test waits for bytes.
@@ -145,6 +147,19 @@ impl Client {
         }
         Ok(line.trim_end_matches(['\r', '\n']).to_owned())
     }
+}
+
+/// The body of the answer to one request over the unix socket at `path`.
+pub(crate) fn ask_unix(path: &Path, target: &str) -> String {
+    let mut stream = UnixStream::connect(path).expect("connecting to a unix socket");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a response");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
+    body.to_owned()
 }
 
 fn bad(what: String) -> io::Error {

@@ -9,7 +9,7 @@ mod process;
 mod raw;
 mod server;
 
-pub(crate) use client::{Answer, Client};
+pub(crate) use client::{Answer, Client, ask_unix};
 pub(crate) use database::Database;
 pub(crate) use fpm::Fpm;
 pub(crate) use process::{assert_constant_memory, tree};

@@ -170,7 +170,10 @@ impl Server {
             "build it first: cargo build --bin hearth-worker (`make it` does)"
         );
         let mut command = app.command(hearth);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--set", "log.format=\"json\""]);
+        command.args(["serve", "--set", "log.format=\"json\""]);
+        if !settings.iter().any(|setting| setting.starts_with("listen=")) {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         // Many servers of one folder run at a time here.
         let socket = format!("admin_socket={}", dir.join("admin.sock").display());
         command.args(["--set", &socket]);

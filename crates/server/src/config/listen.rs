@@ -1,0 +1,127 @@
+//! Where the server listens, and what is spoken there. Read by `edge` and `app`. Runs in: server.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::file::Value;
+use super::reader::Reader;
+use super::resolve::{SOCKET_PATH, to_address};
+
+/// One listening socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Where.
+    pub place: Place,
+    /// What is spoken.
+    pub protocol: Protocol,
+}
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An address and a port; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// The absolute path of a unix socket.
+    Unix(PathBuf),
+}
+
+/// What is spoken on a listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP in the clear.
+    Http,
+}
+
+impl Protocol {
+    const ALL: [Self; 1] = [Self::Http];
+
+    /// The one that URLs name so.
+    pub fn of_scheme(scheme: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.scheme() == scheme)
+    }
+
+    /// As URLs name it.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+        }
+    }
+}
+
+impl Listen {
+    /// `http://127.0.0.1:8080`, or as nginx writes it `http://unix:/run/shop.sock`.
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.protocol.scheme(), self.place)
+    }
+}
+
+/// The place of HTTP in the clear, the URL of all others.
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.protocol {
+            Protocol::Http => self.place.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The places that `key` names, one or a list; relative paths are below `dir`. `None`: it is not set.
+pub(super) fn places(
+    reader: &mut Reader,
+    (key, protocol): (&'static str, Protocol),
+    dir: &Path,
+) -> Option<Vec<Listen>> {
+    let (texts, origin) = reader.list(key)?;
+    let mut all: Vec<Listen> = Vec::with_capacity(texts.len());
+    let shown = match &*texts {
+        [one] => Value::Text(one.clone()),
+        many => Value::List(many.to_vec()),
+    };
+    for text in &texts {
+        let place = match place(text, dir) {
+            Ok(place) => place,
+            Err(form) => {
+                let form = if texts.len() == 1 {
+                    form
+                } else {
+                    format!("\"{text}\": {form}")
+                };
+                reader.wrong(origin.clone(), key, &shown, &form);
+                continue;
+            }
+        };
+        let is_free = matches!(&place, Place::Tcp(address) if address.port() == 0);
+        if !is_free && all.iter().any(|other| other.place == place) {
+            reader.wrong(origin.clone(), key, &shown, &format!("\"{text}\" is in it twice"));
+        }
+        all.push(Listen { place, protocol });
+    }
+    if texts.is_empty() {
+        reader.wrong(origin, key, &shown, "expected at least one address");
+    }
+    Some(all)
+}
+
+fn place(text: &str, dir: &Path) -> Result<Place, String> {
+    let Some(path) = text.strip_prefix("unix:") else {
+        let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"; or \
+                    \"unix:PATH\"";
+        return to_address(text).map(Place::Tcp).ok_or_else(|| form.to_owned());
+    };
+    let full = dir.join(path);
+    if path.is_empty() || path.ends_with('/') || full.as_os_str().len() > SOCKET_PATH {
+        return Err(format!(
+            "expected behind `unix:` the path of a socket, of at most {SOCKET_PATH} bytes with its folders"
+        ));
+    }
+    Ok(Place::Unix(full))
+}

@@ -1,0 +1,62 @@
+//! The addresses of a connection as text, made once; with the scheme that its URLs have.
+//!
+//! Called by `connection` and `own`, read by `params` and `record`. Runs in: server, on a reactor.
+
+use std::net::SocketAddr;
+
+/// What URLs of this connection begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// In the clear.
+    Http,
+    /// Encrypted, so that `HTTPS` is set.
+    Https,
+}
+
+impl Scheme {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// Who speaks with whom, in the words of nginx.
+#[derive(Clone, Debug)]
+pub(super) struct Addresses {
+    pub(super) scheme: Scheme,
+    pub(super) remote_addr: String,
+    pub(super) remote_port: String,
+    pub(super) server_addr: String,
+    pub(super) server_port: String,
+}
+
+impl Addresses {
+    /// Of a TCP connection.
+    pub(super) fn of_tcp(remote: SocketAddr, server: SocketAddr, scheme: Scheme) -> Self {
+        Self {
+            scheme,
+            remote_addr: remote.ip().to_canonical().to_string(),
+            remote_port: remote.port().to_string(),
+            server_addr: server.ip().to_canonical().to_string(),
+            server_port: server.port().to_string(),
+        }
+    }
+
+    /// Of a connection over the unix socket at `path`: as nginx gives them to PHP.
+    pub(super) fn of_unix(path: &str, scheme: Scheme) -> Self {
+        Self {
+            scheme,
+            remote_addr: "unix:".to_owned(),
+            remote_port: String::new(),
+            server_addr: format!("unix:{path}"),
+            server_port: String::new(),
+        }
+    }
+
+    /// Of the client.
+    pub(super) fn remote(&self) -> &str {
+        &self.remote_addr
+    }
+}

@@ -1,0 +1,123 @@
+//! What a connection's bytes go over. An enum, so that plain TCP pays for no virtual call and no box.
+//!
+//! Made by `listen`, read and written by `wire` and `linger`. Runs in: server, on one reactor.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::addresses::{Addresses, Scheme};
+
+/// A client's socket.
+#[derive(Debug)]
+pub(super) enum Transport {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A socket that was accepted and belongs to no runtime yet.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Accepted {
+    /// Gives it to the runtime of this thread.
+    pub(super) fn register(self) -> io::Result<Transport> {
+        match self {
+            Self::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                // Small responses must not wait for an acknowledgement of the one before. A failure costs speed, nothing else.
+                let _ = socket.set_nodelay(true);
+                TcpStream::from_std(socket).map(Transport::Tcp)
+            }
+            Self::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                UnixStream::from_std(socket).map(Transport::Unix)
+            }
+        }
+    }
+}
+
+impl Transport {
+    /// Who speaks with whom.
+    pub(super) fn addresses(&self) -> io::Result<Addresses> {
+        match self {
+            Self::Tcp(socket) => {
+                let (remote, local) = (socket.peer_addr()?, socket.local_addr()?);
+                Ok(Addresses::of_tcp(remote, local, Scheme::Http))
+            }
+            Self::Unix(socket) => {
+                let local = socket.local_addr()?;
+                let path = local.as_pathname().map(|path| path.to_string_lossy());
+                Ok(Addresses::of_unix(&path.unwrap_or_default(), Scheme::Http))
+            }
+        }
+    }
+
+    /// Whether bytes have come that nobody has read.
+    pub(super) fn has_unread(&self) -> bool {
+        rustix::io::ioctl_fionread(self.as_fd()).unwrap_or(0) > 0
+    }
+}
+
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Self::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+            Self::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+        }
+    }
+}

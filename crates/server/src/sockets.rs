@@ -1,0 +1,205 @@
+//! Unix sockets that listen, and their files: made, found to be served, taken over, removed.
+//!
+//! Called by `edge` and `admin`. Runs in: server, on the main thread.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use socket2::{Domain, SockAddr, Socket, Type};
+use tracing::warn;
+
+/// Who may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The user of the server, and root.
+    Owner,
+    /// Whoever can reach the folder, as with nginx.
+    All,
+}
+
+/// Removed when dropped if it is ours, and the path does not lead to another file by then.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    identity: Option<Identity>,
+    ours: AtomicBool,
+}
+
+impl SocketFile {
+    /// The file at `path`, which is ours.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        let identity = identity(&path);
+        Self {
+            path,
+            identity,
+            ours: AtomicBool::new(true),
+        }
+    }
+
+    /// One of another process, which removes it unless [`Self::own`] is called.
+    pub(crate) fn of_another(path: PathBuf) -> Self {
+        let file = Self::new(path);
+        file.give_away();
+        file
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// It is ours from now on.
+    pub(crate) fn own(&self) {
+        // Relaxed, here and below: a flag on its own, used on one thread.
+        self.ours.store(true, Ordering::Relaxed);
+    }
+
+    /// It is another process's from now on.
+    pub(crate) fn give_away(&self) {
+        self.ours.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.identity.is_some()
+            && self.ours.load(Ordering::Relaxed)
+            && identity(&self.path) == self.identity
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            warn!(path = %self.path.display(), %error, "socket not removed");
+        }
+    }
+}
+
+/// Device, inode, and when it was made: inodes are used anew.
+type Identity = (u64, u64, SystemTime);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let about = fs::symlink_metadata(path).ok()?;
+    Some((about.dev(), about.ino(), about.modified().ok()?))
+}
+
+/// Binds `path`, in place of a socket on which nobody listens any more. `AddrInUse`: somebody does.
+pub(crate) fn bind(path: &Path, access: Access, backlog: i32) -> io::Result<UnixListener> {
+    // Of servers that start at the same moment, one at a time looks and binds. The lock ends with the file.
+    let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;
+    flock(&folder, FlockOperation::LockExclusive)?;
+    let address = SockAddr::unix(path)?;
+    if let Ok(about) = fs::symlink_metadata(path) {
+        if !about.file_type().is_socket() {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "there is a file that is no socket",
+            ));
+        }
+        if is_served(&address)? {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // The mode of the socket, but for the umask, becomes that of the file (unix(7)), which so is never open to others.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    socket.bind(&address)?;
+    if access == Access::All {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+    }
+    socket.listen(backlog)?;
+    Ok(socket.into())
+}
+
+/// Whether somebody listens.
+fn is_served(address: &SockAddr) -> io::Result<bool> {
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    probe.set_nonblocking(true)?;
+    match probe.connect(address) {
+        Ok(()) => Ok(true),
+        Err(error) => match error.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Ok(false),
+            // Its listen queue is full.
+            io::ErrorKind::WouldBlock => Ok(true),
+            _ => Err(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path for a socket in a folder of its own, removed with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("hearth-sockets-{}-{name}", std::process::id()));
+            fs::create_dir(&dir).unwrap();
+            Self(dir)
+        }
+
+        fn socket(&self) -> PathBuf {
+            self.0.join("a.sock")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn who_may_connect_is_said() {
+        let folder = Folder::new("mode");
+        let listener = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        let mode = || fs::metadata(folder.socket()).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        drop(listener);
+        let _listener = bind(&folder.socket(), Access::All, 64).unwrap();
+        assert_eq!(mode(), 0o666);
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let folder = Folder::new("stale");
+        let live = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        assert_eq!(
+            bind(&folder.socket(), Access::Owner, 64).unwrap_err().kind(),
+            io::ErrorKind::AddrInUse
+        );
+        drop(live);
+        bind(&folder.socket(), Access::Owner, 64).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let folder = Folder::new("file");
+        fs::write(folder.socket(), "precious").unwrap();
+        assert_eq!(
+            bind(&folder.socket(), Access::Owner, 64).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        assert_eq!(fs::read_to_string(folder.socket()).unwrap(), "precious");
+    }
+
+    #[test]
+    fn the_file_goes_with_the_listener_unless_it_is_anothers_by_then() {
+        let folder = Folder::new("gone");
+        let listener = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        let file = SocketFile::new(folder.socket());
+        drop(listener);
+        let successor = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        drop(file);
+        assert!(folder.socket().exists());
+        drop(SocketFile::new(folder.socket()));
+        assert!(!folder.socket().exists());
+        drop(successor);
+    }
+}
