@@ -2,33 +2,20 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::harness::{App, Server};
+use crate::harness::{Folder, Server};
 
-/// A folder of a test, removed with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str, files: &[(&str, &str)]) -> Self {
-        let dir = std::env::temp_dir().join(format!("hearth-detect-{}-{name}", std::process::id()));
-        for (file, text) in files {
-            let path = dir.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        Self(dir)
+fn folder(name: &str, files: &[(&str, &str)]) -> Folder {
+    let folder = Folder::new(name);
+    for (file, text) in files {
+        folder.write(file, text);
     }
-
-    fn serve(&self) -> Server {
-        Server::start(&App::at(&self.0), &["pool.web.workers=1"])
-    }
+    folder
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn serve(folder: &Folder) -> Server {
+    Server::start(&folder.app(), &["pool.web.workers=1"])
 }
 
 /// Asserts that the server says `found` of its folder.
@@ -39,14 +26,14 @@ fn assert_said(server: &Server, found: &str) {
 
 #[test]
 fn a_symfony_application_is_served_resident() {
-    let folder = Folder::new("symfony", &[("empty", "")]);
+    let folder = folder("symfony", &[("empty", "")]);
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/symfony");
     for entry in fs::read_dir(demo.canonicalize().unwrap()).unwrap().flatten() {
         if entry.file_name() != "hearth.toml" {
-            symlink(entry.path(), folder.0.join(entry.file_name())).unwrap();
+            symlink(entry.path(), folder.path().join(entry.file_name())).unwrap();
         }
     }
-    let server = folder.serve();
+    let server = serve(&folder);
     assert_said(&server, "found config/bundles.php: a Symfony application");
     assert_said(&server, "resident mode with public/index.php");
     assert_eq!(server.get("/api/hello").text(), "{\"message\":\"Hello, world!\"}");
@@ -65,8 +52,8 @@ fn a_folder_of_scripts_is_served_by_their_names() {
         ("vendor/lib/test.php", "<?php echo 'never';"),
         ("composer.lock", "{}"),
     ];
-    let folder = Folder::new("plain", &files);
-    let server = folder.serve();
+    let folder = folder("plain", &files);
+    let server = serve(&folder);
     assert_said(&server, "found no known framework and no index.php");
     assert_said(&server, "classic mode; the URL names the script");
     for (target, status, text) in [
@@ -110,8 +97,8 @@ fn a_wordpress_site_is_served_by_its_front_controller() {
         (".htaccess", "secret"),
         ("wp-config.php.bak", "secret"),
     ];
-    let folder = Folder::new("wordpress", &files);
-    let server = folder.serve();
+    let folder = folder("wordpress", &files);
+    let server = serve(&folder);
     assert_said(&server, "found wp-includes/version.php: WordPress");
     for (target, text) in [
         ("/", "front for /"),

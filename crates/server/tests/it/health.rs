@@ -4,12 +4,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{App, Server, kill};
+use crate::harness::{App, Folder, Server, kill};
 
 /// Status and body of the answer to a request without a body.
 fn ask(mut stream: impl Read + Write, method: &str, route: &str) -> (u16, Value) {
@@ -27,27 +26,6 @@ fn ready(server: &Server) -> (u16, Value) {
         "GET",
         "/ready",
     )
-}
-
-/// An application whose script can be broken.
-struct Project(PathBuf);
-
-impl Project {
-    fn new() -> Self {
-        let dir = std::env::temp_dir().join(format!("hearth-health-{}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        Self(dir)
-    }
-
-    fn write(&self, text: &str) {
-        fs::write(self.0.join("worker.php"), text).unwrap();
-    }
-}
-
-impl Drop for Project {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 const GOOD: &str = "<?php while (hearth_handle_request(fn () => print('well'))) {}";
@@ -76,10 +54,10 @@ fn probes_are_answered_over_tcp_and_nothing_else_is() {
 
 #[test]
 fn an_application_that_boots_no_more_is_not_ready_and_says_why() {
-    let project = Project::new();
-    project.write(GOOD);
+    let project = Folder::new("health");
+    project.write("worker.php", GOOD);
     let server = Server::start(
-        &App::at(&project.0),
+        &project.app(),
         &[
             "pool.web.mode=\"resident\"",
             "pool.web.script=\"worker.php\"",
@@ -87,7 +65,10 @@ fn an_application_that_boots_no_more_is_not_ready_and_says_why() {
         ],
     );
     assert_eq!(ready(&server).0, 200);
-    project.write("<?php throw new Exception('the disk is on holiday');");
+    project.write(
+        "worker.php",
+        "<?php throw new Exception('the disk is on holiday');",
+    );
     let zygote = server.log.wait("zygote started", |_| true)["pid"]
         .as_i64()
         .unwrap();
@@ -123,7 +104,7 @@ fn an_application_that_boots_no_more_is_not_ready_and_says_why() {
         .0,
         200
     );
-    project.write(GOOD);
+    project.write("worker.php", GOOD);
     server.log.wait_for_count("worker ready", 2);
     assert_eq!(ready(&server).0, 200);
     assert_eq!(server.status()["pools"][0]["trouble"], Value::Null);

@@ -1,33 +1,12 @@
 //! Log files, and opening them anew.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{App, Server};
-
-/// A folder for log files, removed with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("hearth-log-files-{}-{name}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        Self(dir)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use crate::harness::{App, Folder, Server};
 
 /// Waits until the file holds `count` lines with `text`; all of it.
 fn wait_for(path: &Path, text: &str, count: usize) -> String {
@@ -84,7 +63,7 @@ fn no_line_is_lost_while_files_are_rotated_under_load() {
     stop(server);
     let mut lines = Vec::new();
     let mut events = String::new();
-    for entry in fs::read_dir(&folder.0).unwrap() {
+    for entry in fs::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         if path.file_name().unwrap().to_str().unwrap().starts_with("access") {

@@ -3,39 +3,30 @@
 use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::{Value, json};
 
-use crate::harness::{App, Server, kill};
+use crate::harness::{Folder, Server, kill};
 
 /// Number of a user without an entry, to whom nothing belongs.
 const STRANGER: u32 = 54_321;
 
 /// A folder that every user may read, with a script that tells what it is.
-struct Project(PathBuf);
+struct Project(Folder);
 
 impl Project {
     fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: only uniqueness matters.
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("hearth-own-{}-{number}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        let project = Self(dir);
-        project.file("tell.php", TELL);
-        project.file("index.php", "<?php require_once __DIR__ . '/tell.php'; tell();");
-        let worker = "<?php require_once __DIR__ . '/tell.php'; while (hearth_handle_request(tell(...))) {}";
-        project.file("worker.php", worker);
-        fs::create_dir(project.0.join("sub")).unwrap();
+        let project = Self(Folder::new("own"));
+        project.0.write("tell.php", TELL);
         project
-    }
-
-    fn file(&self, name: &str, text: &str) {
-        fs::write(self.0.join(name), text).unwrap();
+            .0
+            .write("index.php", "<?php require_once __DIR__ . '/tell.php'; tell();");
+        let worker = "<?php require_once __DIR__ . '/tell.php'; while (hearth_handle_request(tell(...))) {}";
+        project.0.write("worker.php", worker);
+        fs::create_dir(project.0.file("sub")).unwrap();
+        project
     }
 
     fn in_each_mode(&self, settings: &[&str], test: impl Fn(&Server)) {
@@ -51,7 +42,7 @@ impl Project {
         for mode in modes {
             let all: Vec<&str> = mode.iter().chain(settings).copied().collect();
             test(&Server::start(
-                &App::at(&self.0).with_env("FROM_OUTSIDE", "yes"),
+                &self.0.app().with_env("FROM_OUTSIDE", "yes"),
                 &all,
             ));
         }
@@ -60,15 +51,9 @@ impl Project {
     /// Starts a server that must not get ready; what it says.
     fn refused(&self, settings: &[&str]) -> String {
         let all = [&["pool.web.script=index.php", "pool.web.mode=classic"], settings].concat();
-        let failed = Server::fail(&App::at(&self.0), &all);
+        let failed = Server::fail(&self.0.app(), &all);
         assert_eq!(failed.status.code(), Some(1));
         failed.log.wait_for_line("error: the application did not boot: ")
-    }
-}
-
-impl Drop for Project {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -136,7 +121,7 @@ fn umask_limits_priority_and_folder_are_those_of_the_settings() {
             let folder = if is_resident { "sub" } else { "" };
             assert_eq!(
                 told["cwd"],
-                project.0.join(folder).to_str().unwrap().trim_end_matches('/')
+                project.0.file(folder).to_str().unwrap().trim_end_matches('/')
             );
         }
     });
@@ -180,7 +165,7 @@ fn the_environment_is_what_the_settings_make_of_it() {
 #[test]
 fn scripts_do_not_change_admin_settings() {
     let project = Project::new();
-    project.file(".user.ini", "memory_limit = 99M\n");
+    project.0.write(".user.ini", "memory_limit = 99M\n");
     let settings = [
         "pool.web.admin_ini.memory_limit=77M",
         "pool.web.ini.memory_limit=66M",
@@ -208,7 +193,7 @@ fn php_runs_as_another_user_as_well_as_before() {
         return;
     }
     let project = Project::new();
-    let uploads = project.0.join("uploads");
+    let uploads = project.0.file("uploads");
     fs::create_dir(&uploads).unwrap();
     fs::set_permissions(&uploads, fs::Permissions::from_mode(0o1777)).unwrap();
     let folder = format!("pool.web.ini.upload_tmp_dir={}", uploads.display());
@@ -257,7 +242,7 @@ fn a_zygote_of_another_user_ends_with_the_server() {
     }
     let project = Project::new();
     let settings = ["pool.web.mode=classic", "pool.web.user=nobody"];
-    let mut server = Server::start(&App::at(&project.0), &settings);
+    let mut server = Server::start(&project.0.app(), &settings);
     let event = server.log.wait("zygote started", |_| true);
     let zygote = i32::try_from(event["pid"].as_i64().unwrap()).unwrap();
     // So it cannot see that nobody talks to it any more: only the kernel ends it.
@@ -301,7 +286,7 @@ fn a_user_may_be_a_number_and_groups_are_left_behind() {
 #[test]
 fn what_cannot_be_done_is_said_before_anything_is_served() {
     let project = Project::new();
-    let here = format!("pool.web.cgroup={}", project.0.display());
+    let here = format!("pool.web.cgroup={}", project.0.path().display());
     for (set, expected) in [
         (
             "pool.web.user=nobody-at-all",
@@ -338,7 +323,7 @@ fn what_cannot_be_done_is_said_before_anything_is_served() {
         ),
         ("pool.web.nice=-5", "pool.web.nice = -5: Permission denied"),
     ] {
-        let mut app = App::at(&project.0);
+        let mut app = project.0.app();
         if !runner.is_empty() {
             app = app.run_by(&runner);
         }
@@ -352,12 +337,12 @@ fn what_cannot_be_done_is_said_before_anything_is_served() {
 fn the_processes_of_a_pool_are_put_into_its_cgroup() {
     let project = Project::new();
     // What the kernel would read there is all that can be seen without a cgroup of version 2 to write in.
-    project.file("cgroup.procs", "");
-    let setting = format!("pool.web.cgroup={}", project.0.display());
-    let server = Server::start(&App::at(&project.0), &["pool.web.mode=classic", &setting]);
+    project.0.write("cgroup.procs", "");
+    let setting = format!("pool.web.cgroup={}", project.0.path().display());
+    let server = Server::start(&project.0.app(), &["pool.web.mode=classic", &setting]);
     let zygote = server.log.wait("zygote started", |_| true)["pid"].to_string();
     assert_eq!(
-        fs::read_to_string(project.0.join("cgroup.procs")).unwrap(),
+        fs::read_to_string(project.0.file("cgroup.procs")).unwrap(),
         zygote
     );
 }

@@ -1,35 +1,30 @@
 //! Several pools: who gets which request, and that they have nothing in common.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::harness::{App, Client, Server};
+use crate::harness::{App, Client, Folder, Server};
 
 /// A server with a resident pool for everything, one for `/api/*`, and a classic one in another folder for one host.
-fn server(name: &str) -> (PathBuf, Server) {
-    let dir = std::env::temp_dir().join(format!("hearth-pools-{}-{name}", std::process::id()));
-    let (web, blog) = (dir.join("web"), dir.join("blog"));
-    for folder in [&web, &blog] {
-        fs::create_dir_all(folder).unwrap();
-    }
+fn server(name: &str) -> (Folder, Server) {
+    let folder = Folder::new(&format!("pools-{name}"));
     let worker = |name: &str| {
         format!(
             "<?php $count = 0; while (hearth_handle_request(function () use (&$count) {{ echo '{name} ', ++$count, ' ', \
              $_SERVER['REQUEST_URI']; }})) {{}}"
         )
     };
-    fs::write(web.join("worker.php"), worker("web")).unwrap();
-    fs::write(web.join("api.php"), worker("api")).unwrap();
-    fs::write(blog.join("index.php"), "<?php echo 'blog ', getcwd();").unwrap();
-    fs::write(blog.join("style.css"), "/* blog */").unwrap();
+    folder.write("web/worker.php", &worker("web"));
+    folder.write("web/api.php", &worker("api"));
+    folder.write("blog/index.php", "<?php echo 'blog ', getcwd();");
+    folder.write("blog/style.css", "/* blog */");
     let settings = "[pool.web]\nmode = 'resident'\nscript = 'worker.php'\nworkers = 1\n\
                     [pool.api]\nmode = 'resident'\nscript = 'api.php'\npaths = ['/api/*']\nworkers = 1\nisolation = 'none'\n\
                     [pool.blog]\nhosts = ['blog.test']\ndir = '../blog'\nworkers = 2\n";
-    fs::write(web.join("hearth.toml"), settings).unwrap();
-    let server = Server::start(&App::at(&web), &[]);
-    (dir, server)
+    folder.write("web/hearth.toml", settings);
+    let server = Server::start(&App::at(&folder.file("web")), &[]);
+    (folder, server)
 }
 
 fn ask(client: &mut Client, host: &str, target: &str) -> String {
@@ -40,9 +35,9 @@ fn ask(client: &mut Client, host: &str, target: &str) -> String {
 
 #[test]
 fn each_pool_gets_the_requests_that_it_names() {
-    let (dir, server) = server("names");
+    let (folder, server) = server("names");
     let mut client = server.connect();
-    let blog = format!("blog {}", dir.canonicalize().unwrap().join("blog").display());
+    let blog = format!("blog {}", folder.file("blog").canonicalize().unwrap().display());
     let table = [
         ("localhost", "/", "web 1 /"),
         ("localhost", "/api", "api 1 /api"),
@@ -68,15 +63,14 @@ fn each_pool_gets_the_requests_that_it_names() {
         .collect();
     assert_eq!(names, [&json!("web"), &json!("api"), &json!("blog")]);
     assert_eq!(pools[2]["mode"], "classic");
-    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
 fn a_reload_takes_over_with_all_pools_or_with_none() {
-    let (dir, server) = server("reload");
+    let (folder, server) = server("reload");
     let mut client = server.connect();
     assert_eq!(ask(&mut client, "localhost", "/api"), "api 1 /api");
-    let (worker, api) = (dir.join("web/worker.php"), dir.join("web/api.php"));
+    let (worker, api) = (folder.file("web/worker.php"), folder.file("web/api.php"));
     let text = fs::read_to_string(&worker).unwrap();
     fs::write(&worker, text.replace("web ", "new ")).unwrap();
     let good = fs::read_to_string(&api).unwrap();
@@ -93,5 +87,4 @@ fn a_reload_takes_over_with_all_pools_or_with_none() {
     assert_eq!(ask(&mut client, "localhost", "/"), "new 1 /");
     // The first one was the health request.
     assert_eq!(ask(&mut client, "localhost", "/api"), "api 2 /api");
-    fs::remove_dir_all(dir).unwrap();
 }

@@ -8,44 +8,38 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{App, Server};
+use crate::harness::{App, Folder, Server};
 
 /// A project whose code is a version, in a folder of its own.
-struct Project(PathBuf);
+struct Project(Folder);
 
 impl Project {
     fn new(version: &str) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: only uniqueness matters.
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("hearth-reload-{}-{number}", std::process::id()));
-        let project = Self(dir);
+        let project = Self(Folder::new("reload"));
         project.release("", version);
         project
     }
 
     /// Puts `version` into the folder `name` of the project.
     fn release(&self, name: &str, version: &str) -> PathBuf {
-        let dir = self.0.join(name);
+        let dir = self.0.file(name);
         fs::create_dir_all(&dir).unwrap();
         write(&dir, version);
         dir
     }
 
     fn start(&self, settings: &[&str]) -> Server {
+        Self::start_at(self.0.path(), settings)
+    }
+
+    fn start_at(dir: &Path, settings: &[&str]) -> Server {
         let mut all = vec![
             "pool.web.mode=\"resident\"",
             "pool.web.script=\"worker.php\"",
             "pool.web.workers=2",
         ];
         all.extend(settings);
-        Server::start(&App::at(&self.0), &all)
-    }
-}
-
-impl Drop for Project {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        Server::start(&App::at(dir), &all)
     }
 }
 
@@ -90,10 +84,10 @@ fn a_reload_serves_new_code_and_a_rollback_the_old() {
     let project = Project::new("one");
     let server = project.start(&[]);
     assert_eq!(version(&server), "one 0");
-    write(&project.0, "two");
+    write(project.0.path(), "two");
     let told = reload(&server, &[]);
     assert_eq!(told["generation"], 2);
-    assert_eq!(told["dir"], project.0.to_str().unwrap());
+    assert_eq!(told["dir"], project.0.path().to_str().unwrap());
     assert_eq!(version(&server), "two 0");
     let back = server.ask(&["rollback"]);
     assert!(back.starts_with("generation 1 serves "), "{back}");
@@ -105,15 +99,15 @@ fn a_reload_serves_new_code_and_a_rollback_the_old() {
 #[test]
 fn a_classic_pool_reloads_its_settings() {
     let project = Project::new("unused");
-    fs::write(project.0.join("index.php"), "<?php echo ini_get('user_agent');").unwrap();
-    let settings = project.0.join("hearth.toml");
+    fs::write(project.0.file("index.php"), "<?php echo ini_get('user_agent');").unwrap();
+    let settings = project.0.file("hearth.toml");
     let write = |agent: &str, more: &str| {
         let text = format!("{more}\n[pool.web.ini]\nuser_agent = \"{agent}\"\n");
         fs::write(&settings, text).unwrap();
     };
     write("first", "");
     let server = Server::start(
-        &App::at(&project.0),
+        &project.0.app(),
         &["pool.web.mode=\"classic\"", "pool.web.script=\"index.php\""],
     );
     assert_eq!(version(&server), "first");
@@ -133,7 +127,7 @@ fn code_that_does_not_boot_never_takes_over() {
     let project = Project::new("one");
     let server = project.start(&[]);
     fs::write(
-        project.0.join("worker.php"),
+        project.0.file("worker.php"),
         "<?php throw new LogicException('not today');",
     )
     .unwrap();
@@ -143,7 +137,7 @@ fn code_that_does_not_boot_never_takes_over() {
         "{complaint}"
     );
     assert_eq!(version(&server), "one 0");
-    write(&project.0, "two");
+    write(project.0.path(), "two");
     reload(&server, &[]);
     assert_eq!(version(&server), "two 0");
 }
@@ -157,7 +151,7 @@ fn code_that_answers_the_health_request_wrongly_never_takes_over() {
     ]);
     let script =
         "<?php while (hearth_handle_request(function () { http_response_code(503); echo 'ill'; })) {}";
-    fs::write(project.0.join("worker.php"), script).unwrap();
+    fs::write(project.0.file("worker.php"), script).unwrap();
     let complaint = refused(&server, &["reload"]);
     assert!(
         complaint.contains("GET /health?deep=1 was answered with 503"),
@@ -181,19 +175,20 @@ fn without_a_previous_release_there_is_no_rollback() {
 fn a_deploy_serves_another_folder_and_a_link_is_followed_anew() {
     let project = Project::new("one");
     let (first, second) = (project.release("r1", "r1"), project.release("r2", "r2"));
-    let current = project.0.join("current");
+    let current = project.0.file("current");
     symlink(&first, &current).unwrap();
-    let linked = Project(current.clone());
-    let server = linked.start(&[]);
-    std::mem::forget(linked);
+    let server = Project::start_at(&current, &[]);
     assert_eq!(version(&server), "r1 0");
     fs::remove_file(&current).unwrap();
     symlink(&second, &current).unwrap();
     let told = reload(&server, &[]);
     assert_eq!(told["dir"], second.canonicalize().unwrap().to_str().unwrap());
     assert_eq!(version(&server), "r2 0");
-    let told = reload(&server, &["--to", project.0.to_str().unwrap()]);
-    assert_eq!(told["dir"], project.0.canonicalize().unwrap().to_str().unwrap());
+    let told = reload(&server, &["--to", project.0.path().to_str().unwrap()]);
+    assert_eq!(
+        told["dir"],
+        project.0.path().canonicalize().unwrap().to_str().unwrap()
+    );
     assert_eq!(version(&server), "one 0");
     let complaint = refused(&server, &["reload", "--to", "/nowhere/at/all"]);
     assert!(
@@ -212,7 +207,7 @@ fn a_running_request_ends_where_it_began() {
     let target = format!("/?open={}", open.display());
     client.send("POST", &target, b"12345").unwrap();
     server.log.wait("php", |event| event["text"] == "at the gate");
-    write(&project.0, "two");
+    write(project.0.path(), "two");
     reload(&server, &[]);
     assert_eq!(version(&server), "two 0");
     let states = |state: &str| {
@@ -235,7 +230,7 @@ fn a_request_that_does_not_end_is_killed_and_named() {
     let target = format!("/slow?open={}", server.file("never").display());
     client.send("POST", &target, b"").unwrap();
     server.log.wait("php", |event| event["text"] == "at the gate");
-    write(&project.0, "two");
+    write(project.0.path(), "two");
     reload(&server, &[]);
     // On a busy machine an idle worker may be killed, too.
     let killed = server
@@ -256,7 +251,7 @@ fn an_upload_that_began_before_a_reload_goes_to_the_new_code() {
         .unwrap();
     // The server has its first bytes: it answers others on the way.
     assert_eq!(version(&server), "one 0");
-    write(&project.0, "two");
+    write(project.0.path(), "two");
     reload(&server, &[]);
     server.log.wait("workers stopped", |_| true);
     client.raw(b"67890").unwrap();
@@ -267,13 +262,13 @@ fn an_upload_that_began_before_a_reload_goes_to_the_new_code() {
 fn hangup_reloads_and_many_at_once_do_no_harm() {
     let project = Project::new("one");
     let server = project.start(&[]);
-    write(&project.0, "two");
+    write(project.0.path(), "two");
     for _ in 0..5 {
         server.signal(Signal::HUP);
     }
     server.log.wait("reloaded", |_| true);
     assert_eq!(version(&server), "two 0");
-    write(&project.0, "three");
+    write(project.0.path(), "three");
     reload(&server, &[]);
     assert_eq!(version(&server), "three 0");
 }
@@ -310,7 +305,7 @@ fn no_client_sees_a_failure_or_old_code_after_new_while_releases_follow_each_oth
             });
         }
         for number in 2..12 {
-            write(&project.0, &number.to_string());
+            write(project.0.path(), &number.to_string());
             reload(&server, &[]);
             last.store(number, Ordering::SeqCst);
         }

@@ -4,41 +4,18 @@ use std::ffi::OsStr;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::process::Signal;
 
-use crate::harness::{App, Client, Server};
+use crate::harness::{App, Client, Folder, Server};
 
 const RESIDENT: [&str; 3] = [
     "pool.web.mode=\"resident\"",
     "pool.web.script=\"worker.php\"",
     "pool.web.workers=2",
 ];
-
-/// A folder of a test, removed with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("hearth-replace-{}-{name}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        Self(dir)
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Replaces the server for the `times`th time, and returns when the new one is alone in being asked.
 fn replace(server: &mut Server, times: usize) {
@@ -127,11 +104,11 @@ fn a_running_request_ends_in_the_old_server_and_an_idle_connection_moves() {
 #[test]
 fn the_binary_that_is_there_by_now_is_started_by_the_name_it_was_called_by() {
     let folder = Folder::new("binary");
-    let link = folder.0.join("hearth");
+    let link = folder.file("hearth");
     symlink(env!("CARGO_BIN_EXE_hearth"), &link).unwrap();
     let app = App::of_tests().run_by(&["sh", "-c", &by_link(&link), "sh"].map(OsStr::new));
     let mut server = Server::start(&app, &RESIDENT);
-    let mark = folder.0.join("mark");
+    let mark = folder.file("mark");
     fs::remove_file(&link).unwrap();
     let script = format!(
         "#!/bin/sh\necho new > {}\nexec {} \"$@\"\n",
@@ -153,7 +130,7 @@ fn a_binary_that_does_not_start_replaces_nothing() {
         "<?php while (hearth_handle_request(fn () => print('on'))) {}",
     );
     folder.write("hearth.toml", "");
-    let server = Server::start(&App::at(&folder.0), &RESIDENT);
+    let server = Server::start(&folder.app(), &RESIDENT);
     let refused = |number, reason: &str| {
         server.signal(Signal::USR2);
         server
@@ -181,7 +158,7 @@ fn a_server_that_is_stopped_takes_its_successor_along() {
     let folder = Folder::new("stopped");
     let script = "<?php while (hearth_handle_request(fn () => print('on'))) {}";
     folder.write("worker.php", script);
-    let mut server = Server::start(&App::at(&folder.0), &RESIDENT);
+    let mut server = Server::start(&folder.app(), &RESIDENT);
     let slow = format!("<?php error_log('boots'); sleep(60); ?>{script}");
     folder.write("worker.php", &slow);
     server.signal(Signal::USR2);

@@ -1,84 +1,72 @@
 //! `hearth serve --watch`: what is saved is served, and what does not boot is shown.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use crate::harness::{App, Server};
+use crate::harness::{Folder, Server};
 
-fn project(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("hearth-watch-{}-{name}", std::process::id()));
-    fs::create_dir_all(dir.join("src")).unwrap();
-    fs::create_dir_all(dir.join("var")).unwrap();
-    fs::write(
-        dir.join("worker.php"),
+/// An application whose answer is in `src/answer.php`.
+fn project(name: &str, answer: &str) -> Folder {
+    let folder = Folder::new(&format!("watch-{name}"));
+    folder.write(
+        "worker.php",
         "<?php require 'src/answer.php'; while (hearth_handle_request(function () { echo answer(); })) {}",
-    )
-    .unwrap();
-    dir
+    );
+    write(&folder, answer);
+    folder
 }
 
-fn write(dir: &Path, text: &str) {
-    fs::write(
-        dir.join("src/answer.php"),
-        format!("<?php\nfunction answer(): string {{ {text} }}"),
-    )
-    .unwrap();
+fn write(folder: &Folder, text: &str) {
+    let text = format!("<?php\nfunction answer(): string {{ {text} }}");
+    folder.write("src/answer.php", &text);
 }
 
 /// Saves other code, and returns when the server knows: its thread for that may have to wait for its turn.
-fn save(server: &Server, dir: &Path, text: &str) {
+fn save(server: &Server, folder: &Folder, text: &str) {
     let before = server.log.count("files changed");
-    write(dir, text);
+    write(folder, text);
     server.log.wait_for_count("files changed", before + 1);
 }
 
 #[test]
 fn a_request_after_a_change_is_answered_by_the_new_code() {
-    let dir = project("change");
-    write(&dir, "return 'zero';");
-    let server = Server::start(&App::at(&dir), &["watch=true"]);
+    let folder = project("change", "return 'zero';");
+    let server = Server::start(&folder.app(), &["watch=true"]);
     assert_eq!(server.get("/").text(), "zero");
     for number in 1..=5 {
-        save(&server, &dir, &format!("return 'number {number}';"));
+        save(&server, &folder, &format!("return 'number {number}';"));
         assert_eq!(server.get("/").text(), format!("number {number}"));
     }
     let generation = server.log.last("reloaded", |_| true).unwrap()["generation"].clone();
     // What the application writes itself is no change.
-    fs::write(dir.join("var/cache.php"), "<?php").unwrap();
-    fs::write(dir.join("data.sqlite"), "x").unwrap();
+    folder.write("var/cache.php", "<?php");
+    folder.write("data.sqlite", "x");
     assert_eq!(server.get("/").text(), "number 5");
     let last = server.log.last("reloaded", |_| true).unwrap();
     assert_eq!(last["generation"], generation);
-    drop(server);
-    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
 fn a_file_in_a_new_folder_is_noticed() {
-    let dir = project("folder");
-    write(
-        &dir,
+    let folder = project(
+        "folder",
         "return is_file('src/more/x.php') ? require 'src/more/x.php' : 'no';",
     );
-    let server = Server::start(&App::at(&dir), &["watch=true"]);
+    let server = Server::start(&folder.app(), &["watch=true"]);
     assert_eq!(server.get("/").text(), "no");
-    fs::create_dir(dir.join("src/more")).unwrap();
+    fs::create_dir(folder.file("src/more")).unwrap();
     server.log.wait("reloaded", |event| event["generation"] == 2);
     let before = server.log.count("files changed");
-    fs::write(dir.join("src/more/x.php"), "<?php return 'yes';").unwrap();
+    folder.write("src/more/x.php", "<?php return 'yes';");
     server.log.wait_for_count("files changed", before + 1);
     assert_eq!(server.get("/").text(), "yes");
-    drop(server);
-    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
 fn code_that_does_not_boot_is_shown_until_it_does() {
-    let dir = project("broken");
-    write(&dir, "return 'good';");
-    let server = Server::start(&App::at(&dir), &["watch=true"]);
+    let folder = project("broken", "return 'good';");
+    let server = Server::start(&folder.app(), &["watch=true"]);
     assert_eq!(server.get("/").text(), "good");
-    save(&server, &dir, "return <b> 'bad';");
+    save(&server, &folder, "return <b> 'bad';");
     let page = server.get("/");
     assert_eq!(page.status, 500);
     let text = page.text();
@@ -87,24 +75,19 @@ fn code_that_does_not_boot_is_shown_until_it_does() {
         "{text}"
     );
     assert!(text.contains("&lt;") && !text.contains("token \"<\""), "{text}");
-    save(&server, &dir, "return 'good again';");
+    save(&server, &folder, "return 'good again';");
     assert_eq!(server.get("/").text(), "good again");
-    drop(server);
-    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
 fn a_server_whose_first_code_does_not_boot_waits_for_better() {
-    let dir = project("first");
-    write(&dir, "return 1 +;");
-    let mut server = Server::launch(&App::at(&dir), &["watch=true"]);
+    let folder = project("first", "return 1 +;");
+    let mut server = Server::launch(&folder.app(), &["watch=true"]);
     let shown = server.log.wait("the reason is shown to browsers", |_| true);
     server.set_address(shown["address"].as_str().unwrap().parse().unwrap());
     let page = server.get("/");
     assert_eq!(page.status, 500);
     assert!(page.text().contains("src/answer.php"), "{}", page.text());
-    save(&server, &dir, "return 'at last';");
+    save(&server, &folder, "return 'at last';");
     assert_eq!(server.get("/").text(), "at last");
-    drop(server);
-    fs::remove_dir_all(dir).unwrap();
 }

@@ -3,6 +3,7 @@
 
 mod client;
 mod database;
+mod folder;
 mod fpm;
 mod log;
 mod process;
@@ -11,6 +12,7 @@ mod server;
 
 pub(crate) use client::{Answer, Client, ask_unix};
 pub(crate) use database::Database;
+pub(crate) use folder::Folder;
 pub(crate) use fpm::Fpm;
 pub(crate) use process::{assert_constant_memory, tree};
 pub(crate) use raw::{Raw, RawClient};
