@@ -98,8 +98,8 @@ pub(crate) fn fork() -> io::Result<Forked> {
             // Nothing can be said here: allocating would write into the zygote's memory.
             Err(_) => quit(ipc::control::exit::PROTOCOL),
         },
-        pid => rustix::process::Pid::from_raw(pid)
-            .filter(|_| pid > 0)
+        // No process has a number below 1.
+        pid => rustix::process::Pid::from_raw(pid.max(0))
             .map(Forked::Parent)
             .ok_or_else(io::Error::last_os_error),
     }

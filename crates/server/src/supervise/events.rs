@@ -57,6 +57,7 @@ impl Supervisor {
                     .take_unborn((WorkerId(worker), Incarnation(incarnation)))
                     .is_some()
                 {
+                    self.trouble = Some(format!("worker {worker} was not forked: {reason}"));
                     self.state.fork_failed(worker, Instant::now());
                 }
             }

@@ -47,3 +47,4 @@ mod symfony;
 mod timeouts;
 mod watch;
 mod wild;
+mod zygote;

@@ -1,0 +1,198 @@
+//! The zygote fails: it is killed while it forks, it cannot fork, the line to it breaks. Requests are served meanwhile, and in the
+//! end all workers are there and no other process is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
+
+use crate::harness::{Folder, Server, in_each_mode, kill, tree};
+
+/// Process id of the latest zygote.
+fn zygote(server: &Server) -> i32 {
+    let started = server.log.last("zygote started", |_| true).unwrap();
+    i32::try_from(started["pid"].as_i64().unwrap()).unwrap()
+}
+
+/// Waits until the pool has so many workers and the server no other processes than them and one zygote.
+fn wait_for_whole(server: &Server, workers: usize) {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let pool = server.status()["pools"][0].take();
+        let there = pool["workers"].as_array().unwrap().len();
+        let processes = tree(server.pid());
+        if there == workers && processes.len() == workers + 2 {
+            return;
+        }
+        assert!(Instant::now() < until, "{processes:?}, {pool:#}");
+    }
+}
+
+#[test]
+fn a_zygote_killed_before_it_forks_leaves_no_worker_out() {
+    in_each_mode(&["pool.web.workers=3"], |server| {
+        server.log.wait_for_count("worker ready", 3);
+        let stopped = zygote(server);
+        kill(stopped, Signal::STOP);
+        for number in 0..2_u16 {
+            kill(server.worker_pid(&number.into()), Signal::KILL);
+        }
+        // It does not say how they ended; after a while they are settled without, and it is asked for others.
+        server.log.wait_for_count("worker died", 2);
+        assert_eq!(server.get("/beside").status, 200);
+        kill(stopped, Signal::KILL);
+        server.log.wait("zygote ready", |event| event["generation"] == 2);
+        wait_for_whole(server, 3);
+        assert_eq!(server.get("/after").status, 200);
+    });
+}
+
+#[test]
+fn a_zygote_killed_while_it_forks_leaves_no_worker_out_and_none_behind() {
+    in_each_mode(&["pool.web.workers=4"], |server| {
+        server.log.wait_for_count("worker ready", 4);
+        for round in 0..6_u32 {
+            let victim = zygote(server);
+            for number in 0..4_u16 {
+                kill(server.worker_pid(&number.into()), Signal::KILL);
+            }
+            // Each time at another moment: it forks within some milliseconds.
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(700) * round {
+                std::thread::yield_now();
+            }
+            kill(victim, Signal::KILL);
+            let booted = usize::try_from(round).unwrap() + 2;
+            server.log.wait_for_count("zygote ready", booted);
+            assert_eq!(server.get("/after").status, 200);
+            wait_for_whole(server, 4);
+        }
+    });
+}
+
+#[test]
+fn a_fork_that_fails_is_tried_again_and_the_other_workers_serve_on() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not run: only root can limit a user of its own");
+        return;
+    }
+    let folder = Folder::new("fork");
+    folder.write(
+        "worker.php",
+        "<?php while (hearth_handle_request(fn () => print('on'))) {}",
+    );
+    // The zygote, a worker and somebody else.
+    let settings = [
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.workers=2",
+        "pool.web.user=54322",
+        "pool.web.group=54322",
+        "pool.web.rlimits.nproc=3",
+    ];
+    let mut other = Command::new("sleep")
+        .arg("60")
+        .uid(54_322)
+        .gid(54_322)
+        .spawn()
+        .unwrap();
+    let server = Server::start(&folder.app(), &settings);
+    server.log.wait_for_count_of("worker not forked", 2, |event| {
+        let reason = event["reason"].as_str().unwrap();
+        event["worker"] == 1 && reason.contains("Resource temporarily unavailable")
+    });
+    assert_eq!(server.get("/").text(), "on");
+    let trouble = server.status()["pools"][0]["trouble"]["reason"].take();
+    let said = trouble.as_str().unwrap();
+    assert!(said.starts_with("worker 1 was not forked: fork: "), "{said}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    server.log.wait_for_count("worker ready", 2);
+    wait_for_whole(&server, 2);
+    assert!(server.status()["pools"][0]["trouble"].is_null());
+}
+
+/// The sockets of a process, each with one of its numbers there.
+fn sockets_of(pid: i32) -> BTreeMap<PathBuf, i32> {
+    let mut sockets = BTreeMap::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        if target.to_string_lossy().starts_with("socket:") {
+            let number = entry.file_name().into_string().unwrap();
+            sockets.insert(target, number.parse().unwrap());
+        }
+    }
+    sockets
+}
+
+/// The control socket of a zygote or worker, once that has no other; `None` if it may not be had here.
+fn socket_of(pid: i32) -> Option<OwnedFd> {
+    let until = Instant::now() + Duration::from_secs(20);
+    let number = loop {
+        let sockets = sockets_of(pid);
+        if sockets.len() == 1 {
+            break sockets.into_values().next().unwrap();
+        }
+        assert!(Instant::now() < until, "process {pid} has {sockets:?}");
+    };
+    let process = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
+    match pidfd_getfd(process, number, PidfdGetfdFlags::empty()) {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            eprintln!("not run: descriptors of other processes may not be had here: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_broken_control_socket_costs_a_zygote_and_no_worker() {
+    in_each_mode(&["pool.web.workers=2"], |server| {
+        server.log.wait_for_count("worker ready", 2);
+        let Some(socket) = socket_of(zygote(server)) else {
+            return;
+        };
+        shutdown(&socket, Shutdown::Both).unwrap();
+        drop(socket);
+        server.log.wait("zygote died", |_| true);
+        assert_eq!(server.get("/beside").status, 200);
+        server.log.wait("zygote ready", |event| event["generation"] == 2);
+        // One that says what nobody understands is the same.
+        let socket = socket_of(zygote(server)).unwrap();
+        send(&socket, b"nonsense", SendFlags::empty()).unwrap();
+        drop(socket);
+        server
+            .log
+            .wait("zygote killed: it sent what is not understood", |_| true);
+        assert_eq!(server.get("/beside").status, 200);
+        server.log.wait("zygote ready", |event| event["generation"] == 3);
+        wait_for_whole(server, 2);
+        assert_eq!(server.log.count("worker ready"), 2);
+        assert_eq!(server.log.count("worker died"), 0);
+    });
+}
+
+#[test]
+fn a_worker_whose_control_socket_breaks_is_replaced_when_it_needs_it() {
+    let settings = ["pool.web.workers=1", "limits.body_memory=\"1 KiB\""];
+    in_each_mode(&settings, |server| {
+        assert_eq!(server.get("/before").status, 200);
+        let Some(socket) = socket_of(server.worker_pid(&0.into())) else {
+            return;
+        };
+        shutdown(&socket, Shutdown::Both).unwrap();
+        drop(socket);
+        let mut client = server.connect();
+        let answer = client.request("PUT", "/length", &vec![b'x'; 512 * 1024]).unwrap();
+        assert_eq!((answer.status, answer.text().as_str()), (200, "524288"));
+        let died = server.log.wait("worker died", |_| true);
+        assert_eq!(died["why"], "lost touch with the server (exit status 11)");
+        wait_for_whole(server, 1);
+    });
+}
