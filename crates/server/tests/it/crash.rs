@@ -35,6 +35,25 @@ fn a_worker_killed_in_a_post_gives_502_and_is_replaced() {
 }
 
 #[test]
+fn a_worker_that_ends_inside_an_extension_is_replaced_and_the_log_says_how() {
+    let settings = ["pool.web.workers=2", "pool.web.ini.ffi.enable=1"];
+    in_each_mode(&settings, |server| {
+        for (target, why) in [("/segfault", "signal 11 (SIGSEGV)"), ("/quit", "exit status 3")] {
+            let before = server.log.count("worker died");
+            assert_eq!(server.post(target, b"").status, 502, "{target}");
+            server.log.wait_for_count("worker died", before + 1);
+            let died = server.log.last("worker died", |_| true).unwrap();
+            assert_eq!(died["why"], why);
+            assert_eq!(server.get("/after").text(), "hello from /after");
+            // Others have it try again, to no avail.
+            assert_eq!(server.get(target).status, 502, "{target}");
+            server.log.wait_for_count("worker died", before + 4);
+            assert_eq!(server.get("/after").text(), "hello from /after");
+        }
+    });
+}
+
+#[test]
 fn a_request_with_an_idempotency_key_runs_again() {
     in_each_mode(&["pool.web.workers=1"], |server| {
         let mut client = server.connect();

@@ -29,6 +29,9 @@ function respond(): void
         '/keep' => keep((int) $_GET['mib']),
         // Ends the process.
         '/kill' => posix_kill(getmypid(), 9),
+        // The same, from within a function of PHP: strlen(NULL) or exit(3) of the C library.
+        '/segfault' => FFI::cdef('size_t strlen(const char *text);')->strlen(null),
+        '/quit' => FFI::cdef('void exit(int status);')->exit(3),
         // Sets a status and a header.
         '/head' => head((int) $_GET['status'], $_GET['header']),
         // Prints on descriptor 2 and through error_log().
