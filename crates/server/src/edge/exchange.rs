@@ -29,6 +29,7 @@ pub(super) async fn handle<B: Backend>(
     let (head, body) = request.into_parts();
     let mut record = Record::begin(Arc::clone(client), &head, !body.is_end_stream());
     let result = answer(&head, body, shared, &mut record).await;
+    let mut closes = false;
     let mut response = match result {
         Ok(response) => {
             record.set(response.status(), Ending::Ok);
@@ -38,10 +39,11 @@ pub(super) async fn handle<B: Backend>(
             reply::report(record.id, &refusal);
             let (status, ending) = refusal.outcome();
             record.set(status, ending);
+            closes = refusal.closes();
             reply::refused(record.id, &refusal, &head.method)
         }
     };
-    if record.unread {
+    if record.unread || closes {
         client.progress.set_linger();
     }
     // hyper is told of a stop only between two polls, maybe after this response.
@@ -73,7 +75,14 @@ pub(super) async fn answer<B: Backend>(
     let (mut received, newer) = (RequestBody::Empty, OnceCell::new());
     if record.unread && matches!(route, Route::Script(_)) {
         // Boxed, as are files: their states would make the future of every request, which hyper moves, larger.
-        received = Box::pin(body::receive(body, announced, &site.config)).await?;
+        received = Box::pin(body::receive(body, announced, &site.config))
+            .await
+            .map_err(|refusal| match refusal {
+                Refusal::ClientGone if record.client.progress.malformed_body() => {
+                    Refusal::BadRequest("framing of the body")
+                }
+                refusal => refusal,
+            })?;
         record.unread = false;
         // The site may be another by now, and the pools of the first one may be gone.
         let now = shared.sites.open().await.map_err(Refusal::Broken)?;

@@ -13,6 +13,7 @@ mod check;
 mod connection;
 mod exchange;
 mod file_body;
+mod framing;
 mod gate;
 mod h1;
 mod linger;

@@ -1,8 +1,8 @@
 //! The socket as hyper sees it, and what the connection's deadlines need to know about it.
 //!
-//! hyper knows one deadline (for a head); we need four: head, idle, and a client that does not take what it asked for. `Wire` notes
-//! when something moved, `h1` compares that with the limits. It also sees a request line that is too long, which hyper cannot tell
-//! from too many headers. Runs in: server, on one reactor (a connection never moves).
+//! hyper knows one deadline (for a head); we need three: head, idle, and a client that does not take what it asked for. `Wire` notes
+//! when something moved, `h1` compares that with the limits. It also has `framing` look at all that is read, and keeps from hyper what
+//! is malformed. Runs in: server, on one reactor (a connection never moves).
 
 use std::cell::RefCell;
 use std::io;
@@ -15,7 +15,9 @@ use std::time::Duration;
 use hyper::rt::ReadBufCursor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
+use tracing::debug;
 
+use super::framing::{Framing, Malformed, TOO_LONG};
 use super::transport::Transport;
 use crate::config::Limits;
 
@@ -59,6 +61,9 @@ pub(super) struct Progress {
     /// Milliseconds after `epoch` since when a write is stuck, plus 1; 0 when none is.
     stuck: AtomicU64,
     any_byte: AtomicBool,
+    /// What was read ends within a head.
+    part_of_head: AtomicBool,
+    malformed_body: AtomicBool,
     target_too_long: AtomicBool,
     stopping: AtomicBool,
     unread: AtomicBool,
@@ -73,6 +78,8 @@ impl Progress {
             since: AtomicU64::new(0),
             stuck: AtomicU64::new(0),
             any_byte: AtomicBool::new(false),
+            part_of_head: AtomicBool::new(false),
+            malformed_body: AtomicBool::new(false),
             target_too_long: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             unread: AtomicBool::new(false),
@@ -88,8 +95,12 @@ impl Progress {
         }
     }
 
-    /// Enters a phase.
+    /// Enters a phase. No connection is idle that has sent a part of its next request.
     pub(super) fn enter(&self, phase: Phase, now: Instant) {
+        let phase = match phase {
+            Phase::Idle if self.part_of_head.load(Ordering::Relaxed) => Phase::Head,
+            phase => phase,
+        };
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.since.store(self.millis(now), Ordering::Relaxed);
         if phase == Phase::Exchange {
@@ -120,6 +131,11 @@ impl Progress {
     /// True when the request line was longer than a head may be.
     pub(super) fn target_too_long(&self) -> bool {
         self.target_too_long.load(Ordering::Relaxed)
+    }
+
+    /// True when a body broke off since it is not framed as it must be.
+    pub(super) fn malformed_body(&self) -> bool {
+        self.malformed_body.load(Ordering::Relaxed)
     }
 
     /// From now on the wire looks whether a request waits unread in the socket.
@@ -162,9 +178,9 @@ impl Progress {
 pub(super) struct Wire {
     socket: Transport,
     progress: Arc<Progress>,
-    line_limit: usize,
-    line_bytes: usize,
-    line_done: bool,
+    framing: Framing,
+    /// What hyper reads next, and then no more, since something was malformed.
+    last_bytes: Option<&'static [u8]>,
 }
 
 impl Wire {
@@ -173,9 +189,8 @@ impl Wire {
         Self {
             socket,
             progress,
-            line_limit,
-            line_bytes: 0,
-            line_done: false,
+            framing: Framing::new(line_limit),
+            last_bytes: None,
         }
     }
 
@@ -183,37 +198,37 @@ impl Wire {
         self.socket
     }
 
-    /// Looks at what was read, unless it belongs to a body.
-    fn note_read(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Looks at what was read; returns how much of it hyper gets, which then refuses what is malformed, in its turn. Behind that
+    /// nothing is read any more.
+    fn note_read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let progress = &self.progress;
-        match progress.phase() {
-            Phase::Exchange => {
-                self.line_done = false;
-                self.line_bytes = 0;
-                return Ok(());
-            }
-            Phase::Idle => {
-                progress.enter(Phase::Head, Instant::now());
-                self.line_done = false;
-                self.line_bytes = 0;
-            }
-            Phase::Head => {}
-        }
+        let heads = self.framing.heads();
+        let followed = self.framing.follow(bytes);
+        let in_head = self.framing.in_head();
+        progress.part_of_head.store(in_head, Ordering::Relaxed);
         progress.any_byte.store(true, Ordering::Relaxed);
-        if self.line_done {
-            return Ok(());
+        if in_head && progress.phase() == Phase::Idle {
+            progress.enter(Phase::Head, Instant::now());
         }
-        let end = bytes.iter().position(|&b| b == b'\n');
-        self.line_done = end.is_some();
-        self.line_bytes += end.unwrap_or(bytes.len());
-        if self.line_bytes > self.line_limit {
+        let Err(Malformed { at, why }) = followed else {
+            return Ok(bytes.len());
+        };
+        debug!(why, "request malformed");
+        self.last_bytes = Some(b"");
+        if self.framing.in_body() {
+            progress.malformed_body.store(true, Ordering::Relaxed);
+            return Ok(at);
+        }
+        if why == TOO_LONG && progress.phase() != Phase::Exchange && self.framing.heads() == heads {
             progress.target_too_long.store(true, Ordering::Relaxed);
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "request line too long",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        Ok(())
+        // May stand nowhere in a head, which hyper looks at when it ends.
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = 0;
+        }
+        self.last_bytes = Some(b"\r\n\r\n");
+        Ok(at + 1)
     }
 
     fn note_unread(&self) {
@@ -231,6 +246,11 @@ impl hyper::rt::Read for Wire {
         mut out: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if let Some(last) = this.last_bytes.take() {
+            this.last_bytes = Some(b"");
+            out.put_slice(last);
+            return Poll::Ready(Ok(()));
+        }
         READ.with_borrow_mut(|scratch| {
             let room = out.remaining().min(SCRATCH);
             let mut buf = ReadBuf::new(scratch.get_mut(..room).unwrap_or_default());
@@ -241,10 +261,11 @@ impl hyper::rt::Read for Wire {
                 }
                 Poll::Ready(result) => {
                     result?;
-                    if !buf.filled().is_empty() {
-                        this.note_read(buf.filled())?;
-                        out.put_slice(buf.filled());
-                    }
+                    let count = match buf.filled_mut() {
+                        [] => 0,
+                        read => this.note_read(read)?,
+                    };
+                    out.put_slice(buf.filled().get(..count).unwrap_or_default());
                     Poll::Ready(Ok(()))
                 }
             }

@@ -43,6 +43,7 @@ mod replace;
 mod scaling;
 mod status;
 mod stop;
+mod strict;
 mod symfony;
 mod timeouts;
 mod watch;
