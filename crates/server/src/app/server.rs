@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::Outside;
@@ -38,6 +39,18 @@ pub(super) struct Served {
     pub(super) sources: Sources,
 }
 
+/// What was served before: it finishes its requests, is kept for a while, and ends.
+#[derive(Debug)]
+pub(super) struct Previous {
+    /// Until it has ended.
+    release: Weak<Release>,
+    sources: Sources,
+    /// What sees it to its end.
+    retirement: AbortHandle,
+    /// Nobody will return to it: it ends once its requests have.
+    let_go: CancellationToken,
+}
+
 /// Everything that runs.
 pub(super) struct Server {
     pub(super) world: Arc<World>,
@@ -49,8 +62,7 @@ pub(super) struct Server {
     /// For a successor. Nobody listens once they are dropped.
     pub(super) listeners: Vec<Listener>,
     pub(super) serving: Served,
-    /// What was served before, while it can be returned to, and the task that ends it.
-    pub(super) previous: Option<(Served, AbortHandle)>,
+    pub(super) previous: Option<Previous>,
     pub(super) reloading: Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
     /// Of files, where they are watched.
     pub(super) changes: Option<Changes>,
@@ -255,13 +267,13 @@ impl Server {
         let world = Arc::clone(&self.world);
         let job = match &waiting.wish {
             Wish::Back => {
-                let Some((Served { release, sources }, ending)) = self.previous.take() else {
+                let previous = self.previous.take();
+                let Some((release, sources)) = previous.and_then(Previous::take_back) else {
                     waiting.tell(&Err(
                         "there is nothing to return to: no release is kept (reload.keep_previous)".to_owned(),
                     ));
                     return;
                 };
-                ending.abort();
                 info!(dir = %release.config.dir.display(), "rollback begins");
                 tokio::spawn(world.wake(release, sources))
             }
@@ -325,23 +337,18 @@ impl Server {
 
     /// `next` serves; what did finishes its requests, is kept for a while, and ends.
     fn retire(&mut self, next: Served) {
-        let old = std::mem::replace(&mut self.serving, next);
-        old.release.set_phase(Phase::Draining);
-        if let Some((older, ending)) = self.previous.take() {
-            ending.abort();
-            tokio::spawn(async move { older.release.end(Instant::now()).await });
+        let Served { release, sources } = std::mem::replace(&mut self.serving, next);
+        release.set_phase(Phase::Draining);
+        if let Some(older) = self.previous.take() {
+            older.let_go.cancel();
         }
-        let release = Arc::clone(&old.release);
-        let times = release.config.reload.clone();
-        let ending = tokio::spawn(async move {
-            release.rest(Instant::now() + times.drain_timeout).await;
-            release.set_phase(Phase::Kept);
-            if !release.config.watch {
-                tokio::time::sleep(times.keep_previous).await;
-            }
-            release.end(Instant::now()).await;
+        let let_go = CancellationToken::new();
+        self.previous = Some(Previous {
+            release: Arc::downgrade(&release),
+            sources,
+            retirement: tokio::spawn(retirement(release, let_go.clone())).abort_handle(),
+            let_go,
         });
-        self.previous = Some((old, ending.abort_handle()));
     }
 
     /// Connections finish their requests, then workers and the zygotes end.
@@ -383,6 +390,28 @@ impl Server {
             release.cut().await;
         }
     }
+}
+
+impl Previous {
+    /// It is not to end, if it has not.
+    fn take_back(self) -> Option<(Arc<Release>, Sources)> {
+        let release = self.release.upgrade()?;
+        self.retirement.abort();
+        Some((release, self.sources))
+    }
+}
+
+/// The end of a release that another one has replaced.
+async fn retirement(release: Arc<Release>, let_go: CancellationToken) {
+    let times = &release.config.reload;
+    release.rest(Instant::now() + times.drain_timeout).await;
+    release.set_phase(Phase::Kept);
+    if !release.config.watch {
+        let_go
+            .run_until_cancelled(tokio::time::sleep(times.keep_previous))
+            .await;
+    }
+    release.end(Instant::now()).await;
 }
 
 /// Returns a moment after files have changed, if they are watched. Cancel-safe.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{App, Folder, Server};
+use crate::harness::{App, Client, Folder, Server};
 
 /// A project whose code is a version, in a folder of its own.
 struct Project(Folder);
@@ -60,6 +60,15 @@ while (hearth_handle_request(static function () use ($version): void {
 }
 ";
     fs::write(dir.join("worker.php"), script.replace("VERSION", version)).unwrap();
+}
+
+/// A POST of five bytes that runs until the file `open` is there.
+fn at_the_gate(server: &Server, open: &Path) -> Client {
+    let mut client = server.connect();
+    let target = format!("/slow?open={}", open.display());
+    client.send("POST", &target, b"12345").unwrap();
+    server.log.wait("php", |event| event["text"] == "at the gate");
+    client
 }
 
 fn version(server: &Server) -> String {
@@ -169,6 +178,8 @@ fn without_a_previous_release_there_is_no_rollback() {
     reload(&server, &[]);
     server.log.wait_for_count("workers stopped", 1);
     assert!(server.log.count("zygote ended") >= 1);
+    let complaint = refused(&server, &["rollback"]);
+    assert!(complaint.contains("nothing to return to"), "{complaint}");
 }
 
 #[test]
@@ -203,10 +214,7 @@ fn a_running_request_ends_where_it_began() {
     let project = Project::new("one");
     let server = project.start(&[]);
     let open = server.file("open");
-    let mut client = server.connect();
-    let target = format!("/?open={}", open.display());
-    client.send("POST", &target, b"12345").unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let mut client = at_the_gate(&server, &open);
     write(project.0.path(), "two");
     reload(&server, &[]);
     assert_eq!(version(&server), "two 0");
@@ -223,13 +231,29 @@ fn a_running_request_ends_where_it_began() {
 }
 
 #[test]
+fn a_running_request_ends_where_it_began_however_many_releases_follow() {
+    let project = Project::new("one");
+    let server = project.start(&[]);
+    let open = server.file("open");
+    let mut client = at_the_gate(&server, &open);
+    for next in ["two", "three"] {
+        write(project.0.path(), next);
+        reload(&server, &[]);
+        assert_eq!(version(&server), format!("{next} 0"));
+    }
+    fs::write(open, "").unwrap();
+    assert_eq!(client.read().unwrap().text(), "one 5");
+    // Only what was served before the last reload is kept.
+    server.log.wait("workers stopped", |event| event["killed"] == 0);
+    server.ask(&["rollback"]);
+    assert_eq!(version(&server), "two 0");
+}
+
+#[test]
 fn a_request_that_does_not_end_is_killed_and_named() {
     let project = Project::new("one");
     let server = project.start(&["reload.drain_timeout=\"100 ms\""]);
-    let mut client = server.connect();
-    let target = format!("/slow?open={}", server.file("never").display());
-    client.send("POST", &target, b"").unwrap();
-    server.log.wait("php", |event| event["text"] == "at the gate");
+    let mut client = at_the_gate(&server, &server.file("never"));
     write(project.0.path(), "two");
     reload(&server, &[]);
     // On a busy machine an idle worker may be killed, too.
