@@ -113,6 +113,7 @@ impl Server {
         if let Some((_, job)) = self.reloading.take() {
             job.abort();
         }
+        self.queue.clear();
         if let Some(job) = self.replacing.take() {
             job.abort();
         }
@@ -257,6 +258,7 @@ impl Server {
         } else if let Some(last) = self.queue.back_mut().filter(|last| last.wish == waiting.wish) {
             last.replies.extend(waiting.replies);
         } else {
+            info!(wish = ?waiting.wish, "reload waits for the one under way");
             self.queue.push_back(waiting);
         }
     }
@@ -330,7 +332,9 @@ impl Server {
             }
         };
         self.outside.notifier.ready(&status);
-        if let Some(waiting) = self.queue.pop_front() {
+        while self.reloading.is_none()
+            && let Some(waiting) = self.queue.pop_front()
+        {
             self.start_reload(waiting);
         }
     }

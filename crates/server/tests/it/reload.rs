@@ -298,6 +298,33 @@ fn hangup_reloads_and_many_at_once_do_no_harm() {
 }
 
 #[test]
+fn orders_that_wait_for_a_reload_are_all_obeyed() {
+    let project = Project::new("one");
+    let server = project.start(&[]);
+    let open = server.file("boot");
+    let script = r"<?php
+while (!file_exists('OPEN')) {
+    usleep(1000);
+    clearstatcache();
+}
+throw new LogicException('not today');";
+    let script = script.replace("OPEN", open.to_str().unwrap());
+    fs::write(project.0.file("worker.php"), script).unwrap();
+    std::thread::scope(|scope| {
+        server.signal(Signal::HUP);
+        server.log.wait("reload begins", |_| true);
+        let rollback = scope.spawn(|| refused(&server, &["rollback"]));
+        server.log.wait_for_count("reload waits for the one under way", 1);
+        let reload = scope.spawn(|| refused(&server, &["reload"]));
+        server.log.wait_for_count("reload waits for the one under way", 2);
+        fs::write(&open, "").unwrap();
+        assert!(rollback.join().unwrap().contains("nothing to return to"));
+        assert!(reload.join().unwrap().contains("not today"));
+    });
+    assert_eq!(version(&server), "one 0");
+}
+
+#[test]
 fn no_client_sees_a_failure_or_old_code_after_new_while_releases_follow_each_other() {
     let project = Project::new("1");
     let server = project.start(&["reload.keep_previous=\"0 s\"", "log.access=false"]);
