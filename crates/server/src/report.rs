@@ -242,9 +242,10 @@ pub(crate) struct Totals {
 
 impl AddAssign for Totals {
     fn add_assign(&mut self, more: Self) {
-        self.requests += more.requests;
-        self.forked += more.forked;
-        self.died += more.died;
+        // A worker's word is among them.
+        self.requests = self.requests.saturating_add(more.requests);
+        self.forked = self.forked.saturating_add(more.forked);
+        self.died = self.died.saturating_add(more.died);
     }
 }
 

@@ -12,6 +12,7 @@ use super::ending::Ending;
 use super::process::Process;
 use super::worker::{Cause, Lost, Unborn, Who};
 use super::{Booted, StartError, Supervisor, zygote};
+use crate::report;
 
 impl Supervisor {
     pub(super) fn note_message(&mut self, generation: u32, message: FromZygote, fds: Vec<OwnedFd>) {
@@ -202,8 +203,11 @@ impl Supervisor {
             .state
             .worker_ended(number, ending, figures.record(), Instant::now());
         let (pid, requests) = (worker.process.pid(), figures.requests);
-        self.totals.requests += requests;
-        self.totals.died += u64::from(!ending.is_planned());
+        self.totals += report::Totals {
+            requests,
+            forked: 0,
+            died: u64::from(!ending.is_planned()),
+        };
         let request = figures.running.map(tracing::field::display);
         if ending.is_planned() {
             info!(worker = number, incarnation, pid, requests, why, "worker ended");

@@ -34,15 +34,16 @@ impl Supervisor {
         }
     }
 
-    /// Kills a worker, if it still runs `request`.
+    /// Kills a worker, if it still runs `request`: by its slot, since a worker may say anything of itself.
     fn kill(&mut self, who: Who, request: Option<RequestId>, reason: &'static str) {
-        let now = self.figures(who.0).running;
-        let elsewhere = request.is_some() && now.is_some() && now != request;
-        if elsewhere || self.worker(who).is_none_or(|worker| worker.killed().is_some()) {
+        if self.worker(who).is_none_or(|worker| worker.killed().is_some()) {
             return;
         }
         let running = self.pool.glance().running;
         let run = running.iter().find(|run| (run.worker, run.incarnation) == who);
+        if request.is_some() && run.map(|run| run.request) != request {
+            return;
+        }
         warn!(
             worker = who.0.0,
             incarnation = who.1.0,

@@ -24,7 +24,13 @@ impl Supervisor {
             .map(|(&number, worker)| self.report_worker(number, worker, &glance.running))
             .collect();
         let resident = self.settings.mode == Mode::Resident;
-        let live: u64 = workers.iter().map(|worker| worker.requests).sum();
+        let mut totals = self.totals;
+        for worker in &workers {
+            totals += report::Totals {
+                requests: worker.requests,
+                ..report::Totals::default()
+            };
+        }
         report::Pool {
             name: self.settings.name.clone(),
             dir: self.settings.dir.display().to_string(),
@@ -42,10 +48,7 @@ impl Supervisor {
                 waiting: glance.waiting,
                 length: self.settings.queue_length,
             },
-            totals: report::Totals {
-                requests: self.totals.requests + live,
-                ..self.totals
-            },
+            totals,
             trouble: self.report_trouble(),
         }
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use ipc::layout::{Ctl, MAX_SLOTS, RING_CELLS, SlotBlock};
+use ipc::scoreboard::WorkerBlock;
 use ipc::slot::State;
 
 use crate::harness::{Server, in_each_mode};
@@ -100,6 +101,34 @@ fn wild_slots_that_are_free_do_no_harm() {
             assert_eq!(server.get("/after").status, 200);
         }
         assert_eq!(server.log.count("worker died"), 0);
+    });
+}
+
+#[test]
+fn wild_figures_of_a_worker_save_it_from_nothing_and_count_to_the_end() {
+    let settings = [
+        "pool.web.workers=2",
+        "pool.web.request_timeout=\"1 s\"",
+        "pool.web.request_grace=\"0 s\"",
+    ];
+    in_each_mode(&settings, |server| {
+        server.log.wait_for_count("worker ready", 2);
+        let (mut client, waiting) = server.at_the_gate(&server.file("never"));
+        for worker in 0..2 {
+            let block = offset_of!(Ctl, workers) + worker * size_of::<WorkerBlock>();
+            for figure in [
+                offset_of!(WorkerBlock, request),
+                offset_of!(WorkerBlock, requests),
+            ] {
+                scribble(server, block + figure, &u64::MAX.to_ne_bytes());
+            }
+        }
+        assert_eq!(server.status()["pools"][0]["totals"]["requests"], u64::MAX);
+        assert_eq!(client.read().unwrap().status, 504);
+        server
+            .log
+            .wait("worker died", |event| event["worker"] == waiting["worker"]);
+        assert_eq!(server.status()["pools"][0]["totals"]["requests"], u64::MAX);
     });
 }
 
