@@ -30,11 +30,12 @@ impl Kin {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// An application wants a reload.
-    pub(super) fn want_reload(&self) {
+    /// An application wants a reload. False: it, or another, has wanted one already.
+    pub(super) fn want_reload(&self) -> bool {
         // Relaxed, as below: the notification orders it.
-        self.wanted.is_wanted.store(true, Ordering::Relaxed);
+        let is_new = !self.wanted.is_wanted.swap(true, Ordering::Relaxed);
         self.wanted.told.notify_one();
+        is_new
     }
 
     /// Returns once an application wants a reload, until [`Kin::forget_wish`] each time. Cancel-safe.

@@ -341,8 +341,9 @@ impl Supervisor {
             Event::WorkerGone { worker, incarnation } => self.note_worker_gone((worker, incarnation)),
             Event::Measured(measured) => self.note_measured(measured),
             Event::ReloadWanted { worker } => {
-                info!(worker = worker.0, "opcache_reset() asked for a reload");
-                self.kin.want_reload();
+                if self.kin.want_reload() {
+                    info!(worker = worker.0, "opcache_reset() asked for a reload");
+                }
             }
         }
     }

@@ -338,5 +338,10 @@ fn an_application_that_resets_the_cache_asks_for_a_reload() {
             .wait("opcache_reset() asked for a reload", |event| event["worker"] == 0);
         server.log.wait("reloaded", |event| event["generation"] == 2);
         assert_eq!(server.get("/next").status, 200);
+        for _ in 0..20 {
+            assert_eq!(server.get("/reset").text(), "[true,false]");
+        }
+        // One more reload is due, later; who asks for it is not told of each time.
+        assert!(server.log.count("opcache_reset() asked for a reload") <= 2);
     });
 }
