@@ -228,9 +228,10 @@ async fn report_pools(world: &World) -> Vec<report::Pool> {
         if Arc::ptr_eq(&release, &serving) {
             continue;
         }
-        for other in release.report().await {
+        for mut other in release.report().await {
+            name_phase(&mut other, release.phase());
             match pools.iter_mut().find(|pool| pool.name == other.name) {
-                Some(pool) => add(pool, other, release.phase()),
+                Some(pool) => add(pool, other),
                 None => pools.push(other),
             }
         }
@@ -243,21 +244,23 @@ async fn report_pools(world: &World) -> Vec<report::Pool> {
     pools
 }
 
-/// Adds what `other`, the same pool of a release in `phase`, has.
-fn add(pool: &mut report::Pool, other: report::Pool, phase: Phase) {
+/// The generation that forks has a name of its own in a release that does not serve.
+fn name_phase(pool: &mut report::Pool, phase: Phase) {
     let state = match phase {
-        Phase::Booting | Phase::Serving => None,
-        Phase::Draining => Some(GenerationState::Draining),
-        Phase::Kept => Some(GenerationState::Kept),
+        Phase::Booting | Phase::Serving => return,
+        Phase::Draining => GenerationState::Draining,
+        Phase::Kept => GenerationState::Kept,
     };
-    pool.generations
-        .extend(other.generations.into_iter().map(|generation| {
-            let was = generation.state;
-            report::Generation {
-                state: state.filter(|_| was == GenerationState::Ready).unwrap_or(was),
-                ..generation
-            }
-        }));
+    for generation in &mut pool.generations {
+        if generation.state == GenerationState::Ready {
+            generation.state = state;
+        }
+    }
+}
+
+/// Adds what `other`, the same pool of another release, has.
+fn add(pool: &mut report::Pool, other: report::Pool) {
+    pool.generations.extend(other.generations);
     pool.workers.extend(other.workers);
     pool.queue.waiting += other.queue.waiting;
     pool.totals += other.totals;
