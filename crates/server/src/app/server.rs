@@ -70,6 +70,8 @@ pub(super) struct Server {
     pub(super) last_wanted: Option<Instant>,
     /// Reloads that were asked for while another was under way.
     pub(super) queue: VecDeque<Waiting>,
+    /// This server is to be replaced once no reload is under way.
+    pub(super) replacement_is_due: bool,
     /// The server that is to replace this one, as it starts.
     pub(super) replacing: Option<JoinHandle<anyhow::Result<Successor>>>,
 }
@@ -160,8 +162,13 @@ impl Server {
             );
             return;
         }
-        if self.replacing.is_some() || self.reloading.is_some() {
-            warn!("binary not replaced: a replacement or a reload is under way already");
+        if self.replacing.is_some() {
+            warn!("binary not replaced: a replacement is under way already");
+            return;
+        }
+        self.replacement_is_due = self.reloading.is_some();
+        if self.replacement_is_due {
+            info!("replacement waits for the reload under way");
             return;
         }
         match self.belongings() {
@@ -336,6 +343,9 @@ impl Server {
             && let Some(waiting) = self.queue.pop_front()
         {
             self.start_reload(waiting);
+        }
+        if self.replacement_is_due && self.reloading.is_none() {
+            self.start_successor();
         }
     }
 

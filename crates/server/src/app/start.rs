@@ -131,6 +131,7 @@ impl Start {
             changes: self.changes,
             last_wanted: None,
             queue: VecDeque::new(),
+            replacement_is_due: false,
             replacing: None,
         })
     }

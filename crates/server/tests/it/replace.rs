@@ -168,9 +168,36 @@ fn a_server_that_is_stopped_takes_its_successor_along() {
     let said = String::from_utf8(reload.stderr).unwrap();
     assert!(said.contains("the server is being replaced"), "{said}");
     server.signal(Signal::USR2);
-    let busy = "binary not replaced: a replacement or a reload is under way already";
+    let busy = "binary not replaced: a replacement is under way already";
     server.log.wait(busy, |_| true);
     server.signal(Signal::TERM);
     // Its output would stay open otherwise.
     assert!(server.wait_for_end().success());
+}
+
+#[test]
+fn a_replacement_that_is_asked_for_during_a_reload_follows_it() {
+    let folder = Folder::new("both");
+    let script = "<?php while (hearth_handle_request(fn () => print('on'))) {}";
+    folder.write("worker.php", script);
+    let mut server = Server::start(&folder.app(), &RESIDENT);
+    let open = folder.file("open");
+    let slow = format!(
+        "<?php while (!file_exists('{}')) {{ usleep(1000); clearstatcache(); }} ?>{script}",
+        open.display()
+    );
+    folder.write("worker.php", &slow);
+    server.signal(Signal::HUP);
+    server.log.wait("reload begins", |_| true);
+    server.signal(Signal::USR2);
+    server
+        .log
+        .wait("replacement waits for the reload under way", |_| true);
+    fs::write(&open, "").unwrap();
+    let replaced = "replaced: another server has taken over, this one finishes its requests";
+    let pid = server.log.wait(replaced, |_| true)["pid"].as_i64().unwrap();
+    server.follow(i32::try_from(pid).unwrap());
+    assert_eq!(server.log.count("reloaded"), 1);
+    server.log.wait_for_count("server stopped", 1);
+    assert_eq!(server.get("/").text(), "on");
 }
