@@ -15,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::descriptors;
 use super::reactors::Reactors;
@@ -131,7 +131,7 @@ impl World {
             if is_watched { 1 } else { usize::from(wanted).max(1) }
         };
         let (release, booting) = self.boot(Arc::clone(&config), enough).await?;
-        match self.try_out(&release, booting).await {
+        match self.try_out(&release, booting, &serving).await {
             Ok(started) => Ok(Next {
                 release,
                 started,
@@ -145,23 +145,38 @@ impl World {
         }
     }
 
-    async fn try_out(&self, release: &Release, booting: Booting) -> anyhow::Result<Started> {
+    async fn try_out(
+        &self,
+        release: &Release,
+        booting: Booting,
+        serving: &Config,
+    ) -> anyhow::Result<Started> {
         let started = booting.outcome().await?;
         // Whoever works on the code wants to see how it fails.
         if release.config.watch {
             return Ok(started);
         }
         for (pool, doors) in release.config.pools.iter().zip(release.doors()) {
-            self.check_health(pool, doors).await?;
+            let before = serving.pools.iter().find(|before| before.name == pool.name);
+            self.check_health(pool, before, doors).await?;
         }
         Ok(started)
     }
 
-    /// Has a worker of `pool` answer what `health_path` says.
-    async fn check_health(&self, pool: &Pool, doors: Vec<dispatch::Pool>) -> anyhow::Result<()> {
+    /// Has a worker of `pool` answer what `health_path` says. `before`: the pool in whose place it is to serve.
+    async fn check_health(
+        &self,
+        pool: &Pool,
+        before: Option<&Pool>,
+        doors: Vec<dispatch::Pool>,
+    ) -> anyhow::Result<()> {
         let health = &pool.health;
         let Some(request) = edge::health_request(pool, &self.listen) else {
-            return Ok(());
+            return if health.path.is_empty() {
+                Ok(())
+            } else {
+                may_be_left_out(pool, before)
+            };
         };
         let (Some(door), Some(runtime)) = (doors.into_iter().next(), self.reactors.first()) else {
             return Ok(());
@@ -256,6 +271,23 @@ impl Next {
     pub(super) fn begin(&self) {
         self.release.set_phase(Phase::Serving);
     }
+}
+
+/// No script answers the health request of `pool`: a site may have none, but where there was one it has been lost.
+fn may_be_left_out(pool: &Pool, before: Option<&Pool>) -> anyhow::Result<()> {
+    let (path, name) = (&pool.health.path, &pool.name);
+    if before.is_some_and(|before| before.script.is_some()) {
+        bail!(
+            "health check failed: no script answers GET {path} in {dir}, where there is one by now; is the application there? \
+             (pool.{name}.health_path = \"\": no health check)",
+            dir = pool.dir.display()
+        );
+    }
+    warn!(
+        pool = name,
+        path, "health check left out: no script answers this path"
+    );
+    Ok(())
 }
 
 /// Settings that hold as long as the server runs stay as they are in `serving`; says which should have changed.

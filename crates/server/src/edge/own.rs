@@ -67,19 +67,15 @@ pub(crate) fn warmup_requests(pool: &Pool, listen: &[Listen]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The request by which the `health` of `pool` is to be shown. `None`: none is wanted, or no script answers its path, which is said.
+/// The request by which the `health` of `pool` is to be shown. `None`: none is wanted, or no script answers its path.
 pub(crate) fn health_request(pool: &Pool, listen: &[Listen]) -> Option<dispatch::Request> {
     let path = &pool.health.path;
     if path.is_empty() {
         return None;
     }
-    let Some(head) = encode((pool, &Router::new(pool)), (path, HEALTH), Front::of(listen)) else {
-        warn!(path, "health check left out: no script answers this path");
-        return None;
-    };
     Some(dispatch::Request {
         id: RequestId::next(),
-        head,
+        head: encode((pool, &Router::new(pool)), (path, HEALTH), Front::of(listen))?,
         body: RequestBody::Empty,
         idempotent: true,
     })

@@ -210,6 +210,28 @@ fn a_deploy_serves_another_folder_and_a_link_is_followed_anew() {
 }
 
 #[test]
+fn a_folder_without_the_application_never_takes_over() {
+    let project = Project::new("unused");
+    let empty = project.release("empty", "");
+    fs::remove_file(empty.join("worker.php")).unwrap();
+    let app = project.release("app", "");
+    fs::write(app.join("index.php"), "<?php echo 'here';").unwrap();
+    fs::remove_file(app.join("worker.php")).unwrap();
+    let server = Server::start(&App::at(&app), &[]);
+    assert_eq!(version(&server), "here");
+    let complaint = refused(&server, &["reload", "--to", empty.to_str().unwrap()]);
+    assert!(complaint.contains("no script answers GET / in "), "{complaint}");
+    assert_eq!(version(&server), "here");
+    // A site of files alone has nothing to lose.
+    fs::write(empty.join("page.html"), "").unwrap();
+    let server = Server::start(&App::at(&empty), &[]);
+    reload(&server, &[]);
+    server
+        .log
+        .wait("health check left out: no script answers this path", |_| true);
+}
+
+#[test]
 fn a_running_request_ends_where_it_began() {
     let project = Project::new("one");
     let server = project.start(&[]);
