@@ -1,6 +1,7 @@
 //! Several pools: who gets which request, and that they have nothing in common.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -87,4 +88,62 @@ fn a_reload_takes_over_with_all_pools_or_with_none() {
     assert_eq!(ask(&mut client, "localhost", "/"), "new 1 /");
     // The first one was the health request.
     assert_eq!(ask(&mut client, "localhost", "/api"), "api 2 /api");
+}
+
+#[test]
+fn a_pool_that_is_no_more_finishes_and_is_kept_for_a_rollback() {
+    let (folder, server) = server("gone");
+    let settings = folder.file("web/hearth.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    let (before, blog) = (
+        text.find("[pool.api]").unwrap(),
+        text.find("[pool.blog]").unwrap(),
+    );
+    fs::write(&settings, format!("{}{}", &text[..before], &text[blog..])).unwrap();
+    server.ask(&["reload"]);
+    let mut client = server.connect();
+    assert_eq!(ask(&mut client, "localhost", "/api"), "web 1 /api");
+    let api = || {
+        let pools = server.status()["pools"].take();
+        let mut pools = pools.as_array().unwrap().clone().into_iter();
+        pools.find(|pool| pool["name"] == "api").unwrap()["generations"].take()
+    };
+    let mut generations = api();
+    while generations[0]["state"] == "draining" {
+        generations = api();
+    }
+    assert_eq!(
+        (generations.as_array().unwrap().len(), &generations[0]["state"]),
+        (1, &json!("kept"))
+    );
+    server.ask(&["rollback"]);
+    assert_eq!(ask(&mut client, "localhost", "/api"), "api 1 /api");
+    assert_eq!(api()[0]["state"], "ready");
+}
+
+/// As one that was built for another version of PHP.
+#[test]
+fn a_pool_has_a_worker_binary_of_its_own() {
+    let (folder, server) = server("binary");
+    let (settings, binary) = (folder.file("web/hearth.toml"), folder.file("other-worker"));
+    let common = Path::new(env!("CARGO_BIN_EXE_hearth")).with_file_name("hearth-worker");
+    fs::copy(&common, &binary).unwrap();
+    let text = fs::read_to_string(&settings).unwrap();
+    let set = format!("{text}worker_binary = '{}'\n", binary.display());
+    fs::write(&settings, set).unwrap();
+    server.ask(&["reload"]);
+    let pools = server.status()["pools"].take();
+    // Those of the new release come first.
+    for (number, expected) in [(0, &common), (1, &common), (2, &binary)] {
+        let pid = &pools[number]["workers"][0]["pid"];
+        let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+        assert_eq!(
+            path,
+            expected.canonicalize().unwrap(),
+            "{}",
+            pools[number]["name"]
+        );
+    }
+    let mut client = server.connect();
+    assert!(ask(&mut client, "blog.test", "/").starts_with("blog "));
 }
