@@ -14,7 +14,8 @@
 //! | `start` | the first release |
 //! | `watch` | files that change |
 //! | `server` | what happens while it serves |
-//! | `reload` | how another release comes to serve |
+//! | `reload` | how another release is prepared |
+//! | `turnover` | how it comes to serve, and what becomes of the one before |
 //! | `answers` | what the admin socket is asked |
 //! | `notify` | what a service manager is told |
 //! | `inherited` | sockets that this server does not have to open |
@@ -34,6 +35,7 @@ mod server;
 mod signals;
 mod start;
 mod successor;
+mod turnover;
 mod watch;
 
 use std::io::{self, Write};
