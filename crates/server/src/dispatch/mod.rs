@@ -6,7 +6,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`pool`] | [`Pool::send`]: the door; [`PoolShared`]: what reactors and supervise share |
-//! | [`desk`] | what one reactor knows about its slots; completions, deaths, deadlines |
+//! | [`desk`] | what one reactor knows about its slots; completions and deaths |
+//! | [`sweep`] | deadlines, and whatever else has to be looked for |
 //! | [`slots`] | those slots, as plain data |
 //! | [`workers`] | the memory of each worker, and what supervise is asked to do about one |
 //! | [`deadlines`] | when a request has run too long: pure |
@@ -32,6 +33,7 @@ pub mod request;
 pub mod response;
 mod slots;
 pub mod spool;
+mod sweep;
 pub mod workers;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

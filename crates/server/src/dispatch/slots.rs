@@ -57,7 +57,7 @@ pub(super) struct Entry {
     pub(super) parked: bool,
     pub(super) tries: u8,
     pub(super) idempotent: bool,
-    /// When it was first queued.
+    /// When it was queued, for the first time or after its worker died.
     pub(super) since: Instant,
     /// When a worker has claimed it, once the sweep has seen that.
     pub(super) running_since: Option<Instant>,
