@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos operate watch nasty nasty-sanitized legacy
+.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos operate overload watch nasty nasty-sanitized legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,10 @@ legacy: build ## an application that was never written for it, resident: is each
 
 operate: build ## kill, stop, reload, deploy and replace under load: does a request fail?
 	python3 bench/operate.py $(BENCH_FLAGS)
+
+overload: build ## twice the capacity, and slow requests beside fast ones: who is served, how soon, with what memory?
+	@dev/packages bench/packages.txt apps/symfony/packages.txt
+	python3 bench/overload.py $(BENCH_FLAGS)
 
 watch: build ## how long from a saved file to the first answer of its code?
 	python3 bench/watch.py $(BENCH_FLAGS)
