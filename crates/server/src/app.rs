@@ -162,7 +162,8 @@ impl Doors {
             for listen in &config.listen {
                 listeners.push(match inherited.listener(listen)? {
                     Some(listener) => listener,
-                    None => Listener::bind(listen).map_err(|error| not_bound(listen, error))?,
+                    None => Listener::bind(listen, config.fastcgi.socket_group)
+                        .map_err(|error| not_bound(listen, error))?,
                 });
             }
         }
@@ -228,9 +229,9 @@ mod tests {
             place: Place::Tcp("127.0.0.1:0".parse().unwrap()),
             protocol: Protocol::Http,
         };
-        let taken = Listener::bind(&free).unwrap();
+        let taken = Listener::bind(&free, None).unwrap();
         let listen = &taken.listen;
-        let error = not_bound(listen, Listener::bind(listen).unwrap_err());
+        let error = not_bound(listen, Listener::bind(listen, None).unwrap_err());
         assert_eq!(
             format!("{error:#}"),
             format!(

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,8 @@ use tracing::warn;
 pub(crate) enum Access {
     /// The user of the server, and root.
     Owner,
+    /// Also the members of a group: of this one, or of the server's.
+    Group(Option<u32>),
     /// Whoever can reach the folder, as with nginx.
     All,
 }
@@ -108,8 +110,13 @@ pub(crate) fn bind(path: &Path, access: Access, backlog: i32) -> io::Result<Unix
     // The mode of the socket, but for the umask, becomes that of the file (unix(7)), which so is never open to others.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     socket.bind(&address)?;
-    if access == Access::All {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+    match access {
+        Access::Owner => {}
+        Access::Group(group) => {
+            chown(path, None, group)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+        }
+        Access::All => fs::set_permissions(path, fs::Permissions::from_mode(0o666))?,
     }
     socket.listen(backlog)?;
     Ok(socket.into())
@@ -162,8 +169,11 @@ mod tests {
         let mode = || fs::metadata(folder.socket()).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(), 0o600);
         drop(listener);
-        let _listener = bind(&folder.socket(), Access::All, 64).unwrap();
+        let listener = bind(&folder.socket(), Access::All, 64).unwrap();
         assert_eq!(mode(), 0o666);
+        drop(listener);
+        let _listener = bind(&folder.socket(), Access::Group(None), 64).unwrap();
+        assert_eq!(mode(), 0o660);
     }
 
     #[test]

@@ -30,14 +30,14 @@ static ZEND_COLD void log_unreadable(const char *script, const char *why)
 
 /*
  * Whether the script is there, with php-fpm's answers if not (sapi/fpm/fpm/fpm_main.c main(), 8.2). PHP opens the
- * file itself, and only if OPcache does not have it.
+ * file itself, and only if OPcache does not have it. A web server that speaks FastCGI may have named none.
  */
 static bool check_script(const char *script)
 {
 	struct stat about;
 
-	if (stat(script, &about) != 0) {
-		if (errno != EACCES) {
+	if (!script || stat(script, &about) != 0) {
+		if (!script || errno != EACCES) {
 			hearth_log(LOG_ERR, ZEND_STRL("Primary script unknown"));
 			refuse(404, ZEND_STRL("File not found.\n"));
 			return false;

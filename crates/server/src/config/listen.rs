@@ -31,10 +31,12 @@ pub enum Place {
 pub enum Protocol {
     /// HTTP in the clear.
     Http,
+    /// FastCGI, with a web server as the client.
+    FastCgi,
 }
 
 impl Protocol {
-    const ALL: [Self; 1] = [Self::Http];
+    const ALL: [Self; 2] = [Self::Http, Self::FastCgi];
 
     /// The one that URLs name so.
     pub fn of_scheme(scheme: &str) -> Option<Self> {
@@ -45,6 +47,7 @@ impl Protocol {
     pub const fn scheme(self) -> &'static str {
         match self {
             Self::Http => "http",
+            Self::FastCgi => "fastcgi",
         }
     }
 }
@@ -61,6 +64,7 @@ impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol {
             Protocol::Http => self.place.fmt(f),
+            Protocol::FastCgi => f.write_str(&self.url()),
         }
     }
 }

@@ -5,9 +5,11 @@
 
 mod detect;
 mod entry;
+mod fastcgi;
 mod file;
 mod limits;
 mod listen;
+mod network;
 mod pool;
 mod process;
 mod reader;
@@ -19,6 +21,7 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub(crate) use fastcgi::FastCgi;
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
 pub(crate) use listen::{Listen, Place, Protocol};
@@ -61,6 +64,8 @@ pub struct Config {
     pub reactors: usize,
     /// Limits of the HTTP side.
     pub limits: Limits,
+    /// What web servers may ask for by FastCGI.
+    pub fastcgi: FastCgi,
     /// Log and access log.
     pub log: Log,
     /// The pools: `web`, then the others by name.

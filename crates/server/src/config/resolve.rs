@@ -9,6 +9,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::entry::{Entry, entry};
+use super::fastcgi::fastcgi;
 use super::file::{ADMIN_INI, Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
 use super::listen::{self, Listen, Place, Protocol};
 use super::process::process;
@@ -69,6 +70,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
             1..=ipc::layout::MAX_REACTORS,
         ),
         limits: limits(&mut reader),
+        fastcgi: fastcgi(&mut reader),
         log: log(&mut reader, &dir),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
         reload: reload(&mut reader),
@@ -87,12 +89,13 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
 /// Every listening socket, those of `listen` first.
 fn listeners(reader: &mut Reader, dir: &Path) -> Vec<Listen> {
     let http = listen::places(reader, ("listen", Protocol::Http), dir);
-    let mut all = http.unwrap_or_else(|| {
-        vec![Listen {
-            place: Place::Tcp(LISTEN),
-            protocol: Protocol::Http,
-        }]
+    let fastcgi = listen::places(reader, ("fastcgi.listen", Protocol::FastCgi), dir);
+    // In the place of php-fpm nobody expects it to speak HTTP.
+    let usual = (http.is_none() && fastcgi.is_none()).then_some(Listen {
+        place: Place::Tcp(LISTEN),
+        protocol: Protocol::Http,
     });
+    let mut all: Vec<Listen> = http.into_iter().chain(fastcgi).flatten().chain(usual).collect();
     if all.len() > LISTENERS {
         all.truncate(LISTENERS);
         let why = format!("listening at more than {LISTENERS} addresses: name fewer");

@@ -5,10 +5,8 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
-
-use super::transport::Transport;
 
 /// How long a client may go on sending what nobody wants.
 const LINGER: Duration = Duration::from_secs(2);
@@ -16,7 +14,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
 /// Sends `last` and closes the connection gently. Errors are the client's affair.
-pub(super) async fn close(mut socket: Transport, last: &[u8]) {
+pub(super) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin, last: &[u8]) {
     let _ = timeout(LINGER, async {
         if !last.is_empty() {
             socket.write_all(last).await?;

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::connection::{self, Shared};
+use super::fastcgi;
 use super::listener::{Listener, Listening};
 use super::transport::Accepted;
 use super::{Backend, Sites};
@@ -289,6 +290,10 @@ fn admit<B: Backend>(guest: Guest, shared: &Arc<Shared<B>>) {
     match protocol {
         Protocol::Http => shared.tasks().spawn(async move {
             connection::serve(socket, for_task).await;
+            drop(counted);
+        }),
+        Protocol::FastCgi => shared.tasks().spawn(async move {
+            fastcgi::serve(socket, &for_task).await;
             drop(counted);
         }),
     };

@@ -36,8 +36,8 @@ pub(super) enum Listening {
 }
 
 impl Listener {
-    /// Listens as `listen` says. `AddrInUse`: another server does.
-    pub(crate) fn bind(listen: &Listen) -> io::Result<Self> {
+    /// Listens as `listen` says. `AddrInUse`: another server does. `group` may connect where not everybody may.
+    pub(crate) fn bind(listen: &Listen, group: Option<u32>) -> io::Result<Self> {
         match &listen.place {
             Place::Tcp(address) => {
                 let socket = Socket::new(
@@ -51,7 +51,12 @@ impl Listener {
                 Self::adopt(socket.into(), listen.protocol, Some(listen.clone()))
             }
             Place::Unix(path) => {
-                let socket = sockets::bind(path, Access::All, BACKLOG)?;
+                let access = match listen.protocol {
+                    Protocol::Http => Access::All,
+                    // Who connects says which script runs.
+                    Protocol::FastCgi => Access::Group(group),
+                };
+                let socket = sockets::bind(path, access, BACKLOG)?;
                 let listener = Self::adopt(socket.into(), listen.protocol, Some(listen.clone()))?;
                 listener.own();
                 Ok(listener)

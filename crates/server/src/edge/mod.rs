@@ -12,6 +12,7 @@ mod body;
 mod check;
 mod connection;
 mod exchange;
+mod fastcgi;
 mod file_body;
 mod framing;
 mod gate;

@@ -32,7 +32,7 @@ impl Front {
     fn of(listen: &[Listen]) -> Self {
         let port = |listen: &Listen| match (&listen.place, listen.protocol) {
             (Place::Tcp(address), Protocol::Http) => Some(address.port()),
-            (Place::Unix(_), Protocol::Http) => None,
+            (Place::Unix(_), Protocol::Http) | (_, Protocol::FastCgi) => None,
         };
         Self {
             // Behind a unix socket there is another server.

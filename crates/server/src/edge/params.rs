@@ -134,8 +134,13 @@ fn put_request(writer: &mut RequestWriter, source: &Source<'_>, target: &str) {
     writer.known(Known::Script, b"SCRIPT_FILENAME", &script.filename);
     writer.param(b"PATH_INFO", &script.info);
     writer.param(b"FCGI_ROLE", b"RESPONDER");
-    let mut id = [0; 16];
-    writer.param(b"HEARTH_REQUEST_ID", hex_id(source.id, &mut id));
+    put_id(writer, source.id);
+}
+
+/// The request's number, by which it is found in the log.
+pub(super) fn put_id(writer: &mut RequestWriter, id: RequestId) {
+    let mut digits = [0; 16];
+    writer.param(b"HEARTH_REQUEST_ID", hex_id(id, &mut digits));
 }
 
 /// As `RequestId` prints itself.

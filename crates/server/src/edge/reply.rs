@@ -343,7 +343,8 @@ fn script_length(headers: &mut HeaderMap, status: StatusCode) -> Option<u64> {
     length
 }
 
-fn drop_hop_by_hop(headers: &mut HeaderMap) {
+/// Removes what speaks of a connection.
+pub(super) fn drop_hop_by_hop(headers: &mut HeaderMap) {
     let any = headers.keys().any(is_hop_by_hop);
     if any {
         for name in HOP_BY_HOP {

@@ -112,6 +112,11 @@ impl Router {
         }
     }
 
+    /// How its pool runs PHP.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// `DOCUMENT_ROOT`
     pub(super) fn root(&self) -> &[u8] {
         self.root.as_os_str().as_bytes()

@@ -34,15 +34,20 @@ impl<P> Site<P> {
     }
 
     /// Number of the pool that gets a request for `path`, decoded, and its router.
+    pub(super) fn pick(&self, head: &request::Parts, path: &[u8]) -> (usize, &Router) {
+        self.pick_for(|| host(head), path)
+    }
+
+    /// The same for a request to `host`, which has no port and is in small letters.
     #[expect(
         clippy::indexing_slicing,
         reason = "there is always a first pool, which takes what no other wants"
     )]
-    pub(super) fn pick(&self, head: &request::Parts, path: &[u8]) -> (usize, &Router) {
+    pub(super) fn pick_for(&self, host: impl FnOnce() -> String, path: &[u8]) -> (usize, &Router) {
         if self.routers.len() == 1 {
             return (0, &self.routers[0].1);
         }
-        let host = host(head);
+        let host = host();
         let wants = |(number, (requests, _)): (usize, &(Requests, Router))| {
             Some((specificity(requests, &host, path)?, number))
         };
@@ -62,9 +67,14 @@ fn host(head: &request::Parts) -> String {
         .uri
         .authority()
         .map_or_else(|| header().unwrap_or_default(), |authority| authority.as_str());
-    let name = match text.rsplit_once(':') {
+    name_of(text)
+}
+
+/// `host` without its port, in small letters.
+pub(super) fn name_of(host: &str) -> String {
+    let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => text,
+        _ => host,
     };
     name.trim_end_matches('.').to_ascii_lowercase()
 }

@@ -1,5 +1,6 @@
 //! The whole of `edge` over a real connection, with a backend that answers itself: bytes in, status out.
 
+mod fastcgi;
 mod malformed;
 
 use std::fs;
@@ -22,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use super::access_log::AccessLog;
 use super::{Backend, Listener, Site, Sites, split};
 use crate::config::{
-    AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Listen, Log, LogFormat, Mode,
-    Place, Pool, Process, Protocol, Recycling, Reload, Requests, Warmup,
+    AdminSocket, ByteSize, Config, FastCgi, Health, Isolation, IsolationMethod, Limits, Listen, Log,
+    LogFormat, Mode, Place, Pool, Process, Protocol, Recycling, Reload, Requests, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -166,6 +167,10 @@ impl Write for LogTo {
 
 impl Server {
     fn start(mode: Mode, change: impl FnOnce(&mut Limits)) -> Self {
+        Self::speaking(Protocol::Http, mode, change)
+    }
+
+    fn speaking(protocol: Protocol, mode: Mode, change: impl FnOnce(&mut Limits)) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("hearth-edge-{}-{number}", std::process::id()));
@@ -175,8 +180,9 @@ impl Server {
             fs::write(path, text).unwrap();
         }
         let mut config = config(&dir, mode);
+        config.listen[0].protocol = protocol;
         change(&mut config.limits);
-        let listener = Listener::bind(&config.listen[0]).unwrap();
+        let listener = Listener::bind(&config.listen[0], None).unwrap();
         let Place::Tcp(address) = listener.listen.place else {
             panic!("no TCP")
         };
@@ -278,6 +284,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
         }],
         reactors: 1,
         limits: Limits::default(),
+        fastcgi: FastCgi::default(),
         log: Log {
             format: LogFormat::Text,
             level: tracing::Level::INFO,

@@ -1,0 +1,119 @@
+//! From variables and a body to a request for a pool.
+//!
+//! The web server is trusted: what it says of the client, of the script and of the document root is so. Only the pool is chosen here,
+//! by host and path, as over HTTP. Called by `exchange`. Runs in: server, on a reactor.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::script::{self, Named, Script};
+use super::variables::Variables;
+use crate::config::{Config, Mode};
+use crate::dispatch::{Request, RequestBody, RequestId};
+use crate::edge::reply::Refusal;
+use crate::edge::{Backend, Site, Sites, route, site};
+
+/// What is to be done.
+pub(super) enum Plan<P> {
+    /// Ask the pool of this number.
+    Ask {
+        site: Arc<Site<P>>,
+        pool: usize,
+        request: Request,
+        /// What php-fpm would tell the web server's log.
+        note: Option<&'static str>,
+    },
+    /// Tell that this is no script.
+    Deny(Vec<u8>),
+}
+
+/// Bytes of the body, as the web server announces them.
+pub(super) fn announced(variables: &Variables<'_>) -> Result<Option<u64>, Refusal> {
+    match variables.filled(b"CONTENT_LENGTH") {
+        None => Ok(None),
+        Some(_) => match variables.text(b"CONTENT_LENGTH").parse() {
+            Ok(length) => Ok(Some(length)),
+            Err(_) => Err(Refusal::BadRequest("CONTENT_LENGTH is no number")),
+        },
+    }
+}
+
+/// Refuses what no script can be asked.
+pub(super) fn check(variables: &Variables<'_>) -> Result<(), Refusal> {
+    if variables.filled(b"REQUEST_METHOD").is_none() {
+        return Err(Refusal::BadRequest("REQUEST_METHOD is missing"));
+    }
+    Ok(())
+}
+
+/// Chooses the pool for a request with this body and makes the request for it.
+pub(super) async fn plan<B: Backend>(
+    mut variables: Variables<'_>,
+    body: RequestBody,
+    id: RequestId,
+    sites: &Sites<B::Pools>,
+) -> Result<Plan<B::Pools>, Refusal> {
+    let site = sites.open().await.map_err(Refusal::Broken)?;
+    let target = variables.text(b"REQUEST_URI");
+    let target = if target.starts_with('/') {
+        target
+    } else {
+        variables.text(b"SCRIPT_NAME")
+    };
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    let path = route::decode(path)?;
+    let (pool, router) = site.pick_for(|| site::name_of(variables.text(b"HTTP_HOST")), &path);
+    let mode = router.mode();
+    drop(path);
+    let script = script::settle(&mut variables, look);
+    if mode == Mode::Classic
+        && let Script::At(path) = &script
+        && !script::is_permitted(path, &site.config.fastcgi.limit_extensions)
+    {
+        return Ok(Plan::Deny(path.clone()));
+    }
+    let is_known = script != Script::Unknown;
+    if mode == Mode::Classic && !is_known {
+        variables.keep(b"ORIG_SCRIPT_FILENAME", b"SCRIPT_FILENAME");
+        variables.remove(b"SCRIPT_FILENAME");
+    }
+    if variables.filled(b"CONTENT_LENGTH").is_none() && !body.is_empty() {
+        variables.set(b"CONTENT_LENGTH", body.len().to_string().into_bytes());
+    }
+    let request = Request {
+        id,
+        head: variables.encode(id, is_known || mode == Mode::Resident),
+        idempotent: is_idempotent(&variables),
+        body,
+    };
+    let note = (mode == Mode::Classic && !is_known).then_some("Primary script unknown");
+    Ok(Plan::Ask {
+        site,
+        pool,
+        request,
+        note,
+    })
+}
+
+/// RFC 9110 §9.2.2; or its sender says so (draft-ietf-httpapi-idempotency-key-header).
+fn is_idempotent(variables: &Variables<'_>) -> bool {
+    let method = variables.get(b"REQUEST_METHOD").unwrap_or_default();
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
+        || variables.get(b"HTTP_IDEMPOTENCY_KEY").is_some()
+}
+
+fn look(path: &[u8]) -> Named {
+    match fs::metadata(Path::new(OsStr::from_bytes(path))) {
+        Ok(about) if about.is_file() => Named::File,
+        Ok(_) => Named::Other,
+        Err(_) => Named::Nothing,
+    }
+}
+
+/// Parameters that a request may have: those of its headers, and as many as a web server may add.
+pub(super) fn limit(config: &Config) -> usize {
+    config.limits.header_count + 100
+}
