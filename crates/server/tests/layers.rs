@@ -1,4 +1,5 @@
-//! Holds the layering: reads the sources and fails on a name that a file may not know. ARCHITECTURE.md shows the table.
+//! Holds the layering: reads the sources and fails on a name that a file may not know. ARCHITECTURE.md shows the table. And holds
+//! docs/logs.md to the messages that there are.
 //!
 //! Line comments are not looked at: prose may name anything.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources fails")]
@@ -137,6 +138,30 @@ fn no_source_file_is_too_long() {
         }
     }
     assert_eq!(long, NONE);
+}
+
+#[test]
+fn documented_messages_are_logged() {
+    let page = fs::read_to_string(workspace().join("docs/logs.md")).unwrap();
+    let (_, tables) = page.split_once("## Server").unwrap();
+    let (tables, _) = tables.split_once("## Access log").unwrap();
+    let sources = sources("crates/server/src", &["rs"]);
+    let cells = tables
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let messages: Vec<&str> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    assert!(messages.len() > 30, "{messages:?}");
+    let is_logged = |message: &&str| {
+        let literal = format!("\"{message}\"");
+        sources.iter().any(|(_, code)| code.contains(&literal))
+    };
+    let unknown: Vec<&str> = messages
+        .into_iter()
+        .filter(|message| !is_logged(message))
+        .collect();
+    assert_eq!(unknown, NONE);
 }
 
 const NONE: [&str; 0] = [];

@@ -27,6 +27,8 @@ const MAX_BATCH: u32 = 8;
 /// One reactor's side of a pool.
 #[derive(Debug)]
 pub(super) struct Desk {
+    /// Name of the pool.
+    pub(super) pool: String,
     pub(super) reactor: ReactorId,
     pub(super) memory: Arc<PoolMemory>,
     pub(super) workers: Workers,
@@ -75,13 +77,14 @@ pub(super) struct Death {
 
 impl Desk {
     pub(super) fn new(
-        reactor: ReactorId,
+        (pool, reactor): (String, ReactorId),
         memory: Arc<PoolMemory>,
         limits: Limits,
         orders: mpsc::Sender<WorkerOrder>,
     ) -> Self {
         let slots = Slots::new(memory.slots_of(reactor));
         Self {
+            pool,
             reactor,
             free: Semaphore::new(slots.entries.len()),
             given_up: AtomicBool::new(false),
@@ -353,7 +356,7 @@ impl Desk {
                 entry.dead = Some((worker, Arc::clone(memory)));
             }
             _ if entry.idempotent && entry.tries < MAX_TRIES && !self.is_given_up() => {
-                debug!(request = %entry.request, worker = worker.0, why = &*death.why, "request runs again");
+                debug!(pool = self.pool, request = %entry.request, worker = worker.0, why = &*death.why, "request runs again");
                 entry.tries += 1;
                 entry.running_since = None;
                 entry.asked = Asked::default();
@@ -367,6 +370,7 @@ impl Desk {
             _ => {
                 let lost = self.running((worker, death.incarnation), slot, entry.request);
                 warn!(
+                    pool = self.pool,
                     request = %entry.request,
                     method = lost.method,
                     uri = lost.uri,

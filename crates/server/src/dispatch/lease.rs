@@ -52,6 +52,10 @@ impl Lease {
         self.desk.finish(self.slot);
     }
 
+    pub(super) fn pool(&self) -> &str {
+        &self.desk.pool
+    }
+
     pub(super) fn request(&self) -> RequestId {
         self.desk
             .with(self.slot, |entry| entry.request)

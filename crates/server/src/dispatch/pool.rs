@@ -93,7 +93,7 @@ impl PoolShared {
         let (mut desks, mut sides, mut eventfds) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..layout.reactors {
             let desk = Arc::new(Desk::new(
-                ReactorId(number),
+                (pool.name.clone(), ReactorId(number)),
                 Arc::clone(&memory),
                 limits,
                 order.clone(),
@@ -132,6 +132,11 @@ impl PoolShared {
             desk: Arc::clone(desk),
         };
         self.desks.iter().map(door).collect()
+    }
+
+    /// As in `[pool.web]`.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The shared memory, for the zygote and the scoreboard.
@@ -367,13 +372,9 @@ impl Pool {
         }
     }
 
-    /// Desks do not know the pool's name.
+    /// Slots do not know the pool's name.
     fn named(&self, error: DispatchError) -> DispatchError {
         match error {
-            DispatchError::QueueTimeout { waited, .. } => DispatchError::QueueTimeout {
-                pool: self.shared.name.clone(),
-                waited,
-            },
             DispatchError::QueueFull { .. } => self.full(),
             other => other,
         }

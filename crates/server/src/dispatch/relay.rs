@@ -146,7 +146,7 @@ impl Pump {
     async fn run(mut self) {
         let failure = self.pump().await.err();
         if let Some(failure) = &failure {
-            warn!(request = %self.lease.request(), worker = self.reading.worker.0, error = %failure, "response cut short");
+            warn!(pool = self.lease.pool(), request = %self.lease.request(), worker = self.reading.worker.0, error = %failure, "response cut short");
         }
         let mut shared = lock(&self.shared);
         shared.failure = failure;

@@ -130,7 +130,7 @@ impl Desk {
             DispatchError::Stopping
         } else if waited > self.limits.queue_timeout {
             DispatchError::QueueTimeout {
-                pool: String::new(),
+                pool: self.pool.clone(),
                 waited,
             }
         } else {

@@ -22,24 +22,28 @@ impl Supervisor {
                 boot_ms,
                 undoing,
             } => {
-                zygote::log_ready(generation, &php_version, boot_ms, undoing.as_ref());
-                self.booted.push(Booted {
+                let booted = Booted {
                     generation,
                     php_version,
                     boot_ms,
                     undoing,
-                });
+                };
+                zygote::log_ready(&self.settings.name, &booted);
+                self.booted.push(booted);
                 self.state.zygote_ready();
                 self.trouble = None;
             }
             FromZygote::BootFailed { reason } => {
-                error!(generation, reason, "application not booted");
+                error!(
+                    pool = self.settings.name,
+                    generation, reason, "application not booted"
+                );
                 if let Some(zygote) = &mut self.zygote {
                     zygote.boot_failure = Some(reason);
                 }
             }
             // Only `inspect` asks.
-            FromZygote::Report(_) => debug!(generation, "report not asked for"),
+            FromZygote::Report(_) => debug!(pool = self.settings.name, generation, "report not asked for"),
             FromZygote::Forked {
                 worker,
                 incarnation,
@@ -53,14 +57,8 @@ impl Supervisor {
                 incarnation,
                 reason,
             } => {
-                error!(worker, incarnation, reason, "worker not forked");
-                if self
-                    .take_unborn((WorkerId(worker), Incarnation(incarnation)))
-                    .is_some()
-                {
-                    self.trouble = Some(format!("worker {worker} was not forked: {reason}"));
-                    self.state.fork_failed(worker, Instant::now());
-                }
+                let who = (WorkerId(worker), Incarnation(incarnation));
+                self.note_fork_failed(generation, who, &reason);
             }
             FromZygote::Exited {
                 worker,
@@ -91,7 +89,14 @@ impl Supervisor {
                 {
                     worker.kill(reason);
                 }
-                info!(worker = number, incarnation = incarnation.0, pid, "worker ready");
+                info!(
+                    pool = self.settings.name,
+                    generation,
+                    worker = number,
+                    incarnation = incarnation.0,
+                    pid,
+                    "worker ready"
+                );
                 self.upkeep.note_forked();
                 if self.state.is_stopping() || usize::from(number) >= self.state.wanted() {
                     self.pool.memory().command(who.0, Command::Drain);
@@ -100,13 +105,28 @@ impl Supervisor {
             (expected, _) => {
                 // If nobody expected it, its lifeline closed long ago.
                 error!(
+                    pool = self.settings.name,
+                    generation,
                     worker = number,
-                    pid, "worker given up: the zygote's report makes no sense"
+                    pid,
+                    "worker given up: the zygote's report makes no sense"
                 );
                 if let Some(unborn) = expected {
                     self.give_up(number, unborn, Cause::SenselessReport);
                 }
             }
+        }
+    }
+
+    fn note_fork_failed(&mut self, generation: u32, who: Who, reason: &str) {
+        let (worker, incarnation) = (who.0.0, who.1.0);
+        error!(
+            pool = self.settings.name,
+            generation, worker, incarnation, reason, "worker not forked"
+        );
+        if self.take_unborn(who).is_some() {
+            self.trouble = Some(format!("worker {worker} was not forked: {reason}"));
+            self.state.fork_failed(worker, Instant::now());
         }
     }
 
@@ -116,18 +136,24 @@ impl Supervisor {
         };
         let why = zygote.process.reap().unwrap_or(Ending::Unknown);
         if self.state.is_stopping() {
-            debug!(generation, %why, "zygote ended");
+            debug!(pool = self.settings.name, generation, %why, "zygote ended");
         } else if self.state.is_booting() {
             let error = match zygote.boot_failure {
                 Some(reason) => StartError::Boot { reason },
                 None => StartError::unexplained(why, &zygote.tail.text()),
             };
-            error!(generation, %why, "zygote did not boot");
+            error!(pool = self.settings.name, generation, %why, "zygote did not boot");
             self.trouble = Some(error.to_string());
             self.start_error.get_or_insert(error);
         } else {
             let why = self.oom.explain(why);
-            warn!(generation, why, workers = self.workers.len(), "zygote died");
+            warn!(
+                pool = self.settings.name,
+                generation,
+                why,
+                workers = self.workers.len(),
+                "zygote died"
+            );
         }
         for (number, unborn) in std::mem::take(&mut self.unborn) {
             self.give_up(number, unborn, Cause::ZygoteDied);
@@ -202,7 +228,7 @@ impl Supervisor {
         let delay = self
             .state
             .worker_ended(number, ending, figures.record(), Instant::now());
-        let (pid, requests) = (worker.process.pid(), figures.requests);
+        let (pid, requests, generation) = (worker.process.pid(), figures.requests, worker.generation);
         self.totals += report::Totals {
             requests,
             forked: 0,
@@ -210,15 +236,36 @@ impl Supervisor {
         };
         let request = figures.running.map(tracing::field::display);
         if ending.is_planned() {
-            info!(worker = number, incarnation, pid, requests, why, "worker ended");
+            info!(
+                pool = self.settings.name,
+                generation,
+                worker = number,
+                incarnation,
+                pid,
+                requests,
+                why,
+                "worker ended"
+            );
         } else {
             warn!(
+                pool = self.settings.name,
+                generation,
                 worker = number,
-                incarnation, pid, requests, request, why, "worker died"
+                incarnation,
+                pid,
+                requests,
+                request,
+                why,
+                "worker died"
             );
         }
         if !delay.is_zero() {
-            warn!(worker = number, ?delay, "worker crashes in a row, replaced later");
+            warn!(
+                pool = self.settings.name,
+                worker = number,
+                ?delay,
+                "worker crashes in a row, replaced later"
+            );
             self.trouble = Some(format!("worker {number} crashes in a row: {why}"));
         }
     }

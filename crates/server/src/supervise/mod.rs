@@ -250,14 +250,19 @@ impl Supervisor {
             Action::StartZygote => self.start_zygote(),
             Action::KillZygote(reason) => {
                 if let Some(zygote) = &mut self.zygote {
-                    error!(generation = zygote.generation, reason, "zygote killed");
+                    error!(
+                        pool = self.settings.name,
+                        generation = zygote.generation,
+                        reason,
+                        "zygote killed"
+                    );
                     zygote.boot_failure.get_or_insert_with(|| reason.to_owned());
                     zygote.process.kill();
                 }
             }
             Action::Fork(number) => {
                 if let Err(error) = self.fork(number) {
-                    error!(worker = number, %error, "worker not forked");
+                    error!(pool = self.settings.name, worker = number, %error, "worker not forked");
                     self.state.fork_failed(number, Instant::now());
                 }
             }
@@ -281,6 +286,7 @@ impl Supervisor {
         match started {
             Ok(zygote) => {
                 debug!(
+                    pool = self.settings.name,
                     generation = zygote.generation,
                     pid = zygote.process.pid(),
                     "zygote started"
@@ -288,7 +294,7 @@ impl Supervisor {
                 self.zygote = Some(zygote);
             }
             Err(error) => {
-                error!(binary = %self.recipe.binary(), %error, "zygote not started");
+                error!(pool = self.settings.name, binary = %self.recipe.binary(), %error, "zygote not started");
                 let error = StartError::Spawn {
                     binary: self.recipe.binary(),
                     error,
@@ -342,7 +348,11 @@ impl Supervisor {
             Event::Measured(measured) => self.note_measured(measured),
             Event::ReloadWanted { worker } => {
                 if self.kin.want_reload() {
-                    info!(worker = worker.0, "opcache_reset() asked for a reload");
+                    info!(
+                        pool = self.settings.name,
+                        worker = worker.0,
+                        "opcache_reset() asked for a reload"
+                    );
                 }
             }
         }

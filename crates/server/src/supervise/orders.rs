@@ -24,7 +24,12 @@ impl Supervisor {
             } => self.kill((worker, incarnation), request, reason),
             WorkerOrder::KillAll { reason } => {
                 if self.purge.is_none() {
-                    error!(workers = self.workers.len(), reason, "all workers killed");
+                    error!(
+                        pool = self.settings.name,
+                        workers = self.workers.len(),
+                        reason,
+                        "all workers killed"
+                    );
                     self.purge = Some(reason);
                     self.state.hold(true);
                     self.pool.close_queue();
@@ -45,6 +50,7 @@ impl Supervisor {
             return;
         }
         warn!(
+            pool = self.settings.name,
             worker = who.0.0,
             incarnation = who.1.0,
             request = request.map(tracing::field::display),
@@ -74,7 +80,12 @@ impl Supervisor {
         let answer = worker.stacks.expect(running.request);
         block.ask(running.request.0, limit);
         worker.process.ask(ask);
-        self.tasks.spawn(stacks::tell(running.clone(), about, answer));
+        self.tasks.spawn(stacks::tell(
+            self.settings.name.clone(),
+            running.clone(),
+            about,
+            answer,
+        ));
     }
 
     /// After the death of the last worker that may have damaged shared memory.
@@ -85,7 +96,7 @@ impl Supervisor {
             self.pool.reset_queue();
             // Asked for because of what was there before; the sweeps ask again for what is still true.
             while self.orders.try_recv().is_ok() {}
-            info!("queue reset");
+            info!(pool = self.settings.name, "queue reset");
         }
     }
 }

@@ -25,11 +25,21 @@ const TAIL: usize = 20;
 /// Who prints.
 #[derive(Debug)]
 pub(super) enum Speaker {
-    /// A zygote; its last lines are kept.
-    Zygote(Tail),
+    /// A zygote of the pool of this name; its last lines are kept.
+    Zygote(String, Tail),
     /// A worker; lines that name no request are put down to the one that the scoreboard names. Who waits for its answer about
     /// a request gets it.
     Worker(WorkerId, Arc<PoolShared>, Arc<Stacks>),
+}
+
+impl Speaker {
+    /// Name of its pool.
+    fn pool(&self) -> &str {
+        match self {
+            Self::Zygote(pool, _) => pool,
+            Self::Worker(_, pool, _) => pool.name(),
+        }
+    }
 }
 
 /// The last lines of a process.
@@ -89,7 +99,7 @@ fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
     }
     let text = String::from_utf8_lossy(line.message);
     let (worker, request) = match speaker {
-        Speaker::Zygote(tail) => {
+        Speaker::Zygote(_, tail) => {
             tail.push(&text);
             (None, line.request)
         }
@@ -99,12 +109,12 @@ fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
         ),
     };
     let request = request.map(|id| field::display(RequestId(id)));
-    let text = &*text;
+    let (pool, text) = (speaker.pool(), &*text);
     match line.kind {
-        Kind::Message(level) if level <= Level::ERROR => error!(worker, request, text, "php"),
-        Kind::Message(Level::WARNING) => warn!(worker, request, text, "php"),
-        Kind::Message(Level::DEBUG) => debug!(worker, request, text, "php"),
-        Kind::Message(_) | Kind::Plain | Kind::Stack => info!(worker, request, text, "php"),
+        Kind::Message(level) if level <= Level::ERROR => error!(pool, worker, request, text, "php"),
+        Kind::Message(Level::WARNING) => warn!(pool, worker, request, text, "php"),
+        Kind::Message(Level::DEBUG) => debug!(pool, worker, request, text, "php"),
+        Kind::Message(_) | Kind::Plain | Kind::Stack => info!(pool, worker, request, text, "php"),
     }
 }
 
@@ -148,10 +158,15 @@ impl Rate {
     fn report(&self, speaker: &Speaker) {
         if self.dropped > 0 {
             let worker = match speaker {
-                Speaker::Zygote(_) => None,
+                Speaker::Zygote(..) => None,
                 Speaker::Worker(worker, ..) => Some(worker.0),
             };
-            warn!(worker, lines = self.dropped, "php output dropped");
+            warn!(
+                pool = speaker.pool(),
+                worker,
+                lines = self.dropped,
+                "php output dropped"
+            );
         }
     }
 }
@@ -162,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_cut_each_second_and_counted() {
-        let speaker = Speaker::Zygote(Tail::default());
+        let speaker = Speaker::Zygote("web".to_owned(), Tail::default());
         let start = Instant::now();
         let mut rate = Rate::new(start);
         let admitted = (0..LINES_A_SECOND * 3)

@@ -53,7 +53,7 @@ impl Stacks {
 }
 
 /// Writes the line about a request that runs too long, once the worker has answered or is not waited for any longer.
-pub(super) async fn tell(running: Running, about: About, answer: oneshot::Receiver<String>) {
+pub(super) async fn tell(pool: String, running: Running, about: About, answer: oneshot::Receiver<String>) {
     let stack = match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(stack)) if stack.is_empty() => "in no code of the application".to_owned(),
         Ok(Ok(stack)) => stack,
@@ -68,10 +68,11 @@ pub(super) async fn tell(running: Running, about: About, answer: oneshot::Receiv
         ..
     } = running;
     let (worker, seconds) = (worker.0, seconds(elapsed));
-    match about {
-        About::Slow => warn!(worker, %request, method, uri, seconds, stack, "slow request"),
-        About::Timeout { .. } => warn!(worker, %request, method, uri, seconds, stack, "request timed out"),
-    }
+    let message = match about {
+        About::Slow => "slow request",
+        About::Timeout { .. } => "request timed out",
+    };
+    warn!(pool, worker, %request, method, uri, seconds, stack, "{message}");
 }
 
 #[cfg(test)]

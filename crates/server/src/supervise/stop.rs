@@ -23,7 +23,7 @@ impl Supervisor {
         let killed = self.kill_workers("it did not end within stop_timeout");
         self.end_zygote().await;
         self.last_words().await;
-        info!(killed, "workers stopped");
+        info!(pool = self.settings.name, killed, "workers stopped");
     }
 
     /// Lets workers finish the request that they run, then ends them. The zygote stays, to fork again at [`Supervisor::wake`].
@@ -53,7 +53,7 @@ impl Supervisor {
             zygote.process.kill();
         }
         self.end_zygote().await;
-        info!(killed, "workers stopped");
+        info!(pool = self.settings.name, killed, "workers stopped");
     }
 
     /// No process is left, or may be left, that can write to shared memory.
@@ -75,6 +75,7 @@ impl Supervisor {
                 .iter()
                 .find(|run| (run.worker.0, run.incarnation) == (number, worker.incarnation));
             warn!(
+                pool = self.settings.name,
                 worker = number,
                 request = run.map(|run| tracing::field::display(run.request)),
                 method = run.map(|run| &*run.method),
@@ -97,6 +98,7 @@ impl Supervisor {
         }
         if let Some(zygote) = &self.zygote {
             warn!(
+                pool = self.settings.name,
                 generation = zygote.generation,
                 "zygote killed: it did not end when asked"
             );
@@ -104,6 +106,7 @@ impl Supervisor {
         }
         if !self.gone_in_time().await {
             error!(
+                pool = self.settings.name,
                 workers = self.workers.len(),
                 "processes left behind: killed, but not gone"
             );

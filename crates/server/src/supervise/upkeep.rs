@@ -172,10 +172,19 @@ impl Supervisor {
         }
         self.want(wanted);
         if wanted > workers {
-            info!(workers = wanted, waiting, "workers added");
+            info!(
+                pool = self.settings.name,
+                workers = wanted,
+                waiting,
+                "workers added"
+            );
             return;
         }
-        info!(workers = wanted, "idle workers retired");
+        info!(
+            pool = self.settings.name,
+            workers = wanted,
+            "idle workers retired"
+        );
         for (&number, worker) in &mut self.workers {
             if usize::from(number) >= wanted {
                 worker.vitals.leaving.get_or_insert(now);
@@ -215,6 +224,7 @@ impl Supervisor {
         {
             worker.vitals.leaving = Some(now);
             info!(
+                pool = self.settings.name,
                 worker = number,
                 incarnation = worker.incarnation.0,
                 reason = excess.reason,
@@ -251,7 +261,7 @@ impl Supervisor {
 
     pub(super) fn note_measured(&mut self, measured: Measured) {
         self.upkeep.next_measurement = Some(Instant::now() + (measured.took * SHARE).max(MEASURE));
-        debug!(workers = measured.bytes.len(), took = ?measured.took, "memory measured");
+        debug!(pool = self.settings.name, workers = measured.bytes.len(), took = ?measured.took, "memory measured");
         // A worker that has just ended cannot be measured, either.
         if let Some(error) = measured
             .failure
@@ -259,6 +269,7 @@ impl Supervisor {
         {
             self.upkeep.told = true;
             warn!(
+                pool = self.settings.name,
                 error,
                 "max_memory without effect: the memory of workers cannot be measured (CAP_SYS_PTRACE, if they run as another user)"
             );

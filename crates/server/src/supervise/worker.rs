@@ -281,7 +281,7 @@ async fn answer(
             }
             Ok(None) => return,
             Err(error) => {
-                error!(worker = who.0.0, %error, "worker killed: it sent what is not understood");
+                error!(pool = pool.name(), worker = who.0.0, %error, "worker killed: it sent what is not understood");
                 process.kill();
                 return;
             }

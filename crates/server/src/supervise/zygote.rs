@@ -16,11 +16,11 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
-use super::Event;
 use super::output::{self, Speaker, Tail};
 use super::process::{Family, Process};
 use super::socket::Socket;
 use super::worker::ForkFds;
+use super::{Booted, Event};
 use crate::config::{self, IsolationMethod, Pool};
 use crate::report;
 
@@ -149,9 +149,17 @@ impl Recipe {
             ..self.boot.clone()
         };
         let fds = self.boot_fds(memory)?;
-        tasks.spawn(output::pump(output, Speaker::Zygote(tail.clone())));
+        tasks.spawn(output::pump(
+            output,
+            Speaker::Zygote(self.boot.pool.clone(), tail.clone()),
+        ));
         tasks.spawn(write(Arc::clone(&socket), (boot, fds), inbox));
-        tasks.spawn(watch(generation, socket, Arc::clone(&process), events));
+        tasks.spawn(watch(
+            (self.boot.pool.clone(), generation),
+            socket,
+            Arc::clone(&process),
+            events,
+        ));
         Ok(Zygote {
             generation,
             process,
@@ -215,10 +223,17 @@ fn isolation(pool: &Pool) -> Isolation {
 }
 
 /// One line for a generation that can serve.
-pub(super) fn log_ready(generation: u32, php: &str, boot_ms: u64, undoing: Option<&Undoing>) {
-    match undoing.map(explain) {
-        None => info!(generation, php, boot_ms, "zygote ready"),
+pub(super) fn log_ready(pool: &str, booted: &Booted) {
+    let Booted {
+        generation,
+        php_version: php,
+        boot_ms,
+        undoing,
+    } = booted;
+    match undoing.as_ref().map(explain) {
+        None => info!(pool, generation, php, boot_ms, "zygote ready"),
         Some(isolation) => info!(
+            pool,
             generation,
             php,
             boot_ms,
@@ -277,7 +292,12 @@ async fn write(socket: Arc<Socket>, boot: (Boot, Vec<OwnedFd>), mut inbox: mpsc:
 }
 
 /// Hands on what the zygote says, then that it is gone.
-async fn watch(generation: u32, socket: Arc<Socket>, process: Arc<Process>, events: mpsc::Sender<Event>) {
+async fn watch(
+    (pool, generation): (String, u32),
+    socket: Arc<Socket>,
+    process: Arc<Process>,
+    events: mpsc::Sender<Event>,
+) {
     loop {
         // Cancel-safe: a message is received in one system call.
         let received = tokio::select! {
@@ -288,7 +308,7 @@ async fn watch(generation: u32, socket: Arc<Socket>, process: Arc<Process>, even
             Ok(Some(said)) => tell(&events, Event::said(generation, said)).await,
             Ok(None) => break,
             Err(error) => {
-                error!(generation, %error, "zygote killed: it sent what is not understood");
+                error!(pool, generation, %error, "zygote killed: it sent what is not understood");
                 process.kill();
                 break;
             }

@@ -64,6 +64,11 @@ fn each_pool_gets_the_requests_that_it_names() {
         .collect();
     assert_eq!(names, [&json!("web"), &json!("api"), &json!("blog")]);
     assert_eq!(pools[2]["mode"], "classic");
+    for name in ["web", "api", "blog"] {
+        for message in ["zygote ready", "worker ready"] {
+            server.log.wait(message, |event| event["pool"] == name);
+        }
+    }
 }
 
 #[test]
