@@ -26,7 +26,9 @@ const TABLES: [&str; 4] = [INI, ADMIN_INI, ENV, RLIMITS];
 /// The pool that every server has.
 pub(super) const FIRST_POOL: &str = "web";
 /// Tables of the file; what is said of `web` holds for every pool. Any other table is reported as a whole, not key by key.
-pub(super) const SECTIONS: [&str; 6] = ["fastcgi", "limits", "log", "pool", "pool.web", "reload"];
+pub(super) const SECTIONS: [&str; 8] = [
+    "fastcgi", "limits", "log", "pool", "pool.web", "proxy", "rate", "reload",
+];
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

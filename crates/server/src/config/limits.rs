@@ -42,6 +42,13 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Longest pause while a client takes a response. Default 60 s.
     pub write_timeout: Duration,
+    /// Slowest acceptable client that takes a response, in bytes a second, averaged over the time that the server has had to wait for
+    /// it, after the first `write_timeout` of that. Default 500; 0 accepts any.
+    pub write_min_rate: u64,
+    /// Connections of one client at a time; 0 is without limit. Default 0.
+    pub connections_per_client: usize,
+    /// Requests after which a connection ends; 0 is without limit. Default 0.
+    pub requests_per_connection: u64,
     /// Connections at a time. Default 10 000; more wait in the listen queue.
     pub connections: usize,
     /// Part of a response kept in memory for a slow client; more goes to a spool file. Default 1 MiB.
@@ -62,6 +69,9 @@ impl Default for Limits {
             body_min_rate: 500,
             idle_timeout: Duration::from_mins(1),
             write_timeout: Duration::from_mins(1),
+            write_min_rate: 500,
+            connections_per_client: 0,
+            requests_per_connection: 0,
             connections: 10_000,
             response_memory: ByteSize::mib(1),
             response_spool: ByteSize::gib(2),

@@ -12,6 +12,8 @@ mod listen;
 mod network;
 mod pool;
 mod process;
+mod proxy;
+mod rate;
 mod reader;
 mod resolve;
 #[cfg(test)]
@@ -27,6 +29,8 @@ pub(crate) use limits::{ByteSize, Limits};
 pub(crate) use listen::{Listen, Place, Protocol};
 pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling, Requests, Warmup};
 pub(crate) use process::Process;
+pub(crate) use proxy::{Proxy, ProxyHeader};
+pub(crate) use rate::{Rate, RateKey};
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
@@ -66,6 +70,10 @@ pub struct Config {
     pub limits: Limits,
     /// What web servers may ask for by FastCGI.
     pub fastcgi: FastCgi,
+    /// Proxies in front of it.
+    pub proxy: Proxy,
+    /// How often a client may ask. Default: as often as it likes.
+    pub rate: Option<Rate>,
     /// Log and access log.
     pub log: Log,
     /// The pools: `web`, then the others by name.

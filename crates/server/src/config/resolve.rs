@@ -13,6 +13,8 @@ use super::fastcgi::fastcgi;
 use super::file::{ADMIN_INI, Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
 use super::listen::{self, Listen, Place, Protocol};
 use super::process::process;
+use super::proxy;
+use super::rate;
 use super::reader::Reader;
 use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
@@ -71,6 +73,8 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         ),
         limits: limits(&mut reader),
         fastcgi: fastcgi(&mut reader),
+        proxy: proxy::proxy(&mut reader),
+        rate: rate::rate(&mut reader),
         log: log(&mut reader, &dir),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
         reload: reload(&mut reader),
@@ -241,6 +245,17 @@ fn limits(reader: &mut Reader) -> Limits {
         body_min_rate: reader.number("limits.body_min_rate", default.body_min_rate, 0..=1_000_000_000),
         idle_timeout: reader.duration("limits.idle_timeout", default.idle_timeout, MILLI..=DAY),
         write_timeout: reader.duration("limits.write_timeout", default.write_timeout, MILLI..=HOUR),
+        write_min_rate: reader.number("limits.write_min_rate", default.write_min_rate, 0..=1_000_000_000),
+        connections_per_client: reader.number(
+            "limits.connections_per_client",
+            default.connections_per_client,
+            0..=1_000_000,
+        ),
+        requests_per_connection: reader.number(
+            "limits.requests_per_connection",
+            default.requests_per_connection,
+            0..=1_000_000_000,
+        ),
         connections: reader.number("limits.connections", default.connections, 1..=1_000_000),
         response_memory: reader.size(
             "limits.response_memory",
@@ -317,7 +332,7 @@ fn requests_of(reader: &mut Reader, (name, origin): (&str, Origin)) -> Requests 
             reader,
             "pool.web.paths",
             "no path: expected for instance \"/status\" for one, or \"/api/*\" for all below it",
-            |path| path.starts_with('/') && !path.strip_suffix("/*").unwrap_or(path).contains('*'),
+            is_path_pattern,
         ),
     };
     if requests.hosts.is_empty() && requests.paths.is_empty() {
@@ -332,7 +347,18 @@ fn requests_of(reader: &mut Reader, (name, origin): (&str, Origin)) -> Requests 
     requests
 }
 
-fn patterns(reader: &mut Reader, key: &'static str, form: &str, is_one: fn(&str) -> bool) -> Vec<String> {
+/// `/a` or `/a/*`.
+pub(super) fn is_path_pattern(path: &str) -> bool {
+    path.starts_with('/') && !path.strip_suffix("/*").unwrap_or(path).contains('*')
+}
+
+/// A list of texts that are each of a form.
+pub(super) fn patterns(
+    reader: &mut Reader,
+    key: &'static str,
+    form: &str,
+    is_one: fn(&str) -> bool,
+) -> Vec<String> {
     let Some((texts, origin)) = reader.list(key) else {
         return Vec::new();
     };

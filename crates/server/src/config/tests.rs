@@ -797,3 +797,43 @@ fn the_examples_of_settings_without_a_fixed_default_are_valid() {
         (Mode::Resident, "public", Some("worker.php"))
     );
 }
+
+#[test]
+fn proxies_and_rates_are_read() {
+    let project = Project::new(&[]);
+    let set = [
+        "proxy.trusted=['10.0.0.0/8', 'unix']",
+        "proxy.headers=['Forwarded']",
+    ];
+    let proxy = project.load(&set).config.proxy;
+    assert!(proxy.trusts(None) && proxy.trusts(Some([10, 1, 2, 3].into())));
+    assert!(!proxy.trusts(Some([11, 0, 0, 0].into())));
+    assert_eq!(proxy.headers, [ProxyHeader::Forwarded]);
+    assert!(project.load(&[]).config.rate.is_none());
+    let rate = project
+        .load(&["rate.requests=5", "rate.key=header:X-Api-Key"])
+        .config
+        .rate;
+    let rate = rate.unwrap();
+    assert_eq!((rate.burst, rate.period), (5, Duration::from_secs(1)));
+    assert_eq!(rate.key, RateKey::Header("x-api-key".parse().unwrap()));
+    for (set, expected) in [
+        (
+            "proxy.trusted=localhost",
+            "--set proxy.trusted=localhost: `proxy.trusted` is [\"localhost\"]: \"localhost\": expected an address or a network, for \
+             instance \"10.0.0.7\", \"10.0.0.0/8\" or \"fd00::/8\"; or \"unix\" for clients over unix sockets",
+        ),
+        (
+            "proxy.headers=['via']",
+            "--set proxy.headers=['via']: `proxy.headers` is [\"via\"]: \"via\" is none of forwarded, x-forwarded-for, \
+             x-forwarded-proto, x-forwarded-host, x-forwarded-port, x-real-ip",
+        ),
+        (
+            "rate.key=cookie",
+            "--set rate.key=cookie: `rate.key` is \"cookie\": expected \"address\", or \"header:NAME\", for instance \
+             \"header:X-Api-Key\"",
+        ),
+    ] {
+        assert_eq!(project.errors(&[set]), expected);
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Called by `connection` and `own`, read by `params` and `record`. Runs in: server, on a reactor.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What URLs of this connection begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ impl Scheme {
 /// Who speaks with whom, in the words of nginx.
 #[derive(Clone, Debug)]
 pub(super) struct Addresses {
+    /// The client's; `None` over a unix socket.
+    pub(super) client: Option<IpAddr>,
     pub(super) scheme: Scheme,
     pub(super) remote_addr: String,
     pub(super) remote_port: String,
@@ -36,6 +38,7 @@ impl Addresses {
     /// Of a TCP connection.
     pub(super) fn of_tcp(remote: SocketAddr, server: SocketAddr, scheme: Scheme) -> Self {
         Self {
+            client: Some(remote.ip().to_canonical()),
             scheme,
             remote_addr: remote.ip().to_canonical().to_string(),
             remote_port: remote.port().to_string(),
@@ -47,6 +50,7 @@ impl Addresses {
     /// Of a connection over the unix socket at `path`: as nginx gives them to PHP.
     pub(super) fn of_unix(path: &str, scheme: Scheme) -> Self {
         Self {
+            client: None,
             scheme,
             remote_addr: "unix:".to_owned(),
             remote_port: String::new(),

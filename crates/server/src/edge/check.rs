@@ -105,7 +105,7 @@ fn host(head: &request::Parts) -> Result<(), Refusal> {
 }
 
 /// RFC 3986 §3.2.2 and §3.2.3, without user information and percent-encoding.
-fn is_host(host: &[u8]) -> bool {
+pub(super) fn is_host(host: &[u8]) -> bool {
     let name = name_of(host);
     let port = host.get(name.len()..).unwrap_or_default();
     let port_ok = match port.split_first() {

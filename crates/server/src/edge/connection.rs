@@ -2,15 +2,20 @@
 //!
 //! Called by `listen` for each accepted connection. Runs in: server, on one reactor.
 
+use std::io::ErrorKind;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tokio::select;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
 
 use super::access_log::AccessLog;
 use super::addresses::Addresses;
+use super::proxy_protocol::{self, Proxied};
 use super::route::Lookup;
 use super::transport::Transport;
 use super::wire::{Progress, Wire};
@@ -83,13 +88,47 @@ pub(super) struct Client {
     pub(super) log: Option<Arc<AccessLog>>,
     pub(super) tasks: TaskTracker,
     pub(super) addresses: Addresses,
+    /// Whether it may say for whom it speaks.
+    pub(super) is_trusted: bool,
+    /// Requests so far. Relaxed: all run on this thread.
+    requests: AtomicU64,
     pub(super) progress: Arc<Progress>,
 }
 
+impl Client {
+    /// Counts a request. True for the last one that the connection may have.
+    pub(super) fn is_last_request(&self) -> bool {
+        let count = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let limit = self.config.limits.requests_per_connection;
+        limit > 0 && count >= limit
+    }
+}
+
 /// Serves `socket` until either side ends it.
-pub(super) async fn serve<B: Backend>(socket: Transport, shared: Arc<Shared<B>>) {
-    let Ok(addresses) = socket.addresses() else { return };
+pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<B>>) {
     let config = Arc::clone(&shared.sites.now().config);
+    let Some(addresses) = introduce(&mut socket, &config, &shared).await else {
+        return;
+    };
+    let is_trusted = config.proxy.trusts(addresses.client);
+    let place = match addresses.client {
+        // A proxy's connections are those of many clients.
+        Some(client) if !is_trusted => {
+            let place = shared
+                .sites
+                .clients
+                .enter(client, config.limits.connections_per_client);
+            if place.is_none() {
+                debug!(
+                    client = addresses.remote(),
+                    "connection refused: its client has too many"
+                );
+                return;
+            }
+            place
+        }
+        _ => None,
+    };
     let progress = Arc::new(Progress::new(Instant::now()));
     let wire = Wire::new(socket, Arc::clone(&progress), &config.limits);
     let client = Arc::new(Client {
@@ -97,7 +136,47 @@ pub(super) async fn serve<B: Backend>(socket: Transport, shared: Arc<Shared<B>>)
         log: shared.sites.log.clone(),
         tasks: shared.tasks.clone(),
         addresses,
+        is_trusted,
+        requests: AtomicU64::new(0),
         progress,
     });
     h1::serve(wire, &shared, &client).await;
+    drop(place);
+}
+
+/// Who speaks with whom, by the PROXY protocol where it is asked for. `None`: the connection is over.
+async fn introduce<B: Backend>(
+    socket: &mut Transport,
+    config: &Config,
+    shared: &Shared<B>,
+) -> Option<Addresses> {
+    let addresses = socket.addresses().ok()?;
+    if !config.proxy.protocol || !config.proxy.trusts(addresses.client) {
+        return Some(addresses);
+    }
+    let mut stopped = pin!(shared.stopped.notified());
+    stopped.as_mut().enable();
+    let said = select! {
+        said = timeout(config.limits.header_timeout, proxy_protocol::receive(socket)) => said,
+        () = stopped, if !shared.is_stopping() => return None,
+    };
+    match said {
+        Ok(Ok(None)) => Some(addresses),
+        Ok(Ok(Some(Proxied { source, destination }))) => {
+            Some(Addresses::of_tcp(source, destination, addresses.scheme))
+        }
+        // A proxy that looks whether anyone listens.
+        Ok(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => None,
+        Ok(Err(error)) => {
+            warn!(proxy = addresses.remote(), %error, "connection closed: no PROXY header from a trusted proxy");
+            None
+        }
+        Err(_) => {
+            warn!(
+                proxy = addresses.remote(),
+                "connection closed: no PROXY header in time"
+            );
+            None
+        }
+    }
 }

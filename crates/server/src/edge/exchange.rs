@@ -26,8 +26,8 @@ pub(super) async fn handle<B: Backend>(
     shared: &Shared<B>,
     client: &Arc<Client>,
 ) -> Result<http::Response<ReplyBody>, Infallible> {
-    let (head, body) = request.into_parts();
-    let mut record = Record::begin(Arc::clone(client), &head, !body.is_end_stream());
+    let (mut head, body) = request.into_parts();
+    let mut record = Record::begin(Arc::clone(client), &mut head, !body.is_end_stream());
     let result = answer(&head, body, shared, &mut record).await;
     let mut closes = false;
     let mut response = match result {
@@ -47,7 +47,7 @@ pub(super) async fn handle<B: Backend>(
         client.progress.set_linger();
     }
     // hyper is told of a stop only between two polls, maybe after this response.
-    if record.unread || shared.is_leaving() {
+    if record.unread || shared.is_leaving() || client.is_last_request() {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -69,6 +69,11 @@ pub(super) async fn answer<B: Backend>(
     let path = route::decode(head.uri.path())?;
     let announced = params::announced_length(&head.headers);
     let first = shared.sites.open().await.map_err(Refusal::Broken)?;
+    if let Some(rate) = &first.config.rate {
+        let client = record.addresses().client;
+        let asked = shared.sites.clients.ask(rate, (head, &path), client);
+        asked.map_err(Refusal::TooManyRequests)?;
+    }
     let mut site = &*first;
     let (mut pool, mut router) = site.pick(head, &path);
     let mut route = router.route(&path, &shared.files, record.started)?;
@@ -101,7 +106,7 @@ pub(super) async fn answer<B: Backend>(
         head,
         script: &script,
         root: router.root(),
-        addresses: &record.client.addresses,
+        addresses: record.addresses(),
         body: (announced.is_some() || chunked).then(|| received.len()),
     };
     let request = Request {

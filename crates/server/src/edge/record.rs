@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::access_log::Line;
+use super::addresses::Addresses;
 use super::connection::Client;
+use super::forwarded;
 use super::reply::Ending;
 use super::wire::{Fault, Phase};
 use crate::dispatch::{RequestId, ResponseBody};
@@ -18,6 +20,8 @@ use crate::dispatch::{RequestId, ResponseBody};
 /// One request, from its head to its end. Dropping it ends the exchange: one line in the access log, and the connection is idle.
 pub(super) struct Record {
     pub(super) client: Arc<Client>,
+    /// Where they are not the connection's: those that a trusted proxy names.
+    addresses: Option<Box<Addresses>>,
     pub(super) id: RequestId,
     pub(super) started: Instant,
     head: Option<Head>,
@@ -39,7 +43,13 @@ struct Head {
 }
 
 impl Record {
-    pub(super) fn begin(client: Arc<Client>, head: &request::Parts, unread: bool) -> Self {
+    /// `head` asks for the host that a trusted proxy names, from now on.
+    pub(super) fn begin(client: Arc<Client>, head: &mut request::Parts, unread: bool) -> Self {
+        let addresses = if client.is_trusted {
+            forwarded::apply(head, &client.addresses, &client.config.proxy)
+        } else {
+            None
+        };
         let shown = client.log.is_some().then(|| Head {
             method: head.method.clone(),
             target: head.uri.clone(),
@@ -49,6 +59,7 @@ impl Record {
         });
         let mut record = Self::without_head(client);
         record.head = shown;
+        record.addresses = addresses;
         record.unread = unread;
         record.client.progress.enter(Phase::Exchange, record.started);
         record
@@ -58,6 +69,7 @@ impl Record {
     pub(super) fn without_head(client: Arc<Client>) -> Self {
         Self {
             client,
+            addresses: None,
             id: RequestId::next(),
             started: Instant::now(),
             head: None,
@@ -68,6 +80,11 @@ impl Record {
             worker: None,
             unread: false,
         }
+    }
+
+    /// Who asks whom.
+    pub(super) fn addresses(&self) -> &Addresses {
+        self.addresses.as_deref().unwrap_or(&self.client.addresses)
     }
 
     /// How it is answered.
@@ -121,7 +138,7 @@ impl Drop for Record {
         let Some(log) = &self.client.log else { return };
         let head = self.head.as_ref();
         log.write(&Line {
-            remote: self.client.addresses.remote(),
+            remote: self.addresses().remote(),
             method: head.map_or("-", |h| h.method.as_str()),
             target: head.map_or("-", |h| h.target.path_and_query().map_or("/", |t| t.as_str())),
             version: head.map_or(http::Version::HTTP_11, |h| h.version),

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -48,6 +49,8 @@ pub(super) enum Refusal {
     BodyTooLarge,
     /// The request line is longer than a head may be.
     TargetTooLong,
+    /// The client asks more often than it may; so long it has to wait.
+    TooManyRequests(Duration),
     /// `Expect` with anything but `100-continue`.
     Expectation,
     /// A precondition does not hold (RFC 9110 §13).
@@ -73,6 +76,8 @@ pub(super) enum Ending {
     Refused,
     /// Not HTTP as it should be, or beyond a limit.
     BadRequest,
+    /// The client asks too often.
+    RateLimit,
     /// The client was too slow with its head.
     HeadTimeout,
     /// The client was too slow with its body.
@@ -103,6 +108,7 @@ impl fmt::Display for Ending {
             Self::Ok => "ok",
             Self::Refused => "refused",
             Self::BadRequest => "bad-request",
+            Self::RateLimit => "rate-limit",
             Self::HeadTimeout => "head-timeout",
             Self::BodyTimeout => "body-timeout",
             Self::WriteTimeout => "write-timeout",
@@ -129,6 +135,7 @@ impl Refusal {
             Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, Ending::BodyTimeout),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Ending::BadRequest),
             Self::TargetTooLong => (StatusCode::URI_TOO_LONG, Ending::BadRequest),
+            Self::TooManyRequests(_) => (StatusCode::TOO_MANY_REQUESTS, Ending::RateLimit),
             Self::Expectation => (StatusCode::EXPECTATION_FAILED, Ending::BadRequest),
             Self::Precondition => (StatusCode::PRECONDITION_FAILED, Ending::Refused),
             Self::Range(_) => (StatusCode::RANGE_NOT_SATISFIABLE, Ending::Refused),
@@ -144,6 +151,7 @@ impl Refusal {
             Self::NotFound
             | Self::Precondition
             | Self::Range(_)
+            | Self::TooManyRequests(_)
             | Self::File(_)
             | Self::Dispatch(_)
             | Self::Broken(_) => false,
@@ -217,6 +225,13 @@ pub(super) fn refused(id: RequestId, refusal: &Refusal, method: &Method) -> http
     match refusal {
         Refusal::Method(allow) => {
             headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        Refusal::TooManyRequests(wait) => {
+            let seconds = wait.as_millis().div_ceil(1000).max(1);
+            headers.insert(
+                header::RETRY_AFTER,
+                HeaderValue::from(u64::try_from(seconds).unwrap_or(u64::MAX)),
+            );
         }
         Refusal::Range(size) => {
             if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {

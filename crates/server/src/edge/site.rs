@@ -9,6 +9,7 @@ use http::header::HOST;
 use http::request;
 
 use super::access_log::AccessLog;
+use super::clients::Clients;
 use super::gate::Gate;
 use super::route::Router;
 use crate::config::{Config, Requests};
@@ -87,13 +88,18 @@ fn specificity(requests: &Requests, host: &str, path: &[u8]) -> Option<(usize, u
             .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
         None => pattern == host,
     })?;
-    let of_path = best(&requests.paths, |pattern| match pattern.strip_suffix("/*") {
+    let of_path = best(&requests.paths, |pattern| is_path_of(pattern, path))?;
+    Some((of_host, of_path))
+}
+
+/// Whether `path` is what `pattern` names: `/a`, or `/a/*` for all below it and itself.
+pub(super) fn is_path_of(pattern: &str, path: &[u8]) -> bool {
+    match pattern.strip_suffix("/*") {
         Some(folder) => path
             .strip_prefix(folder.as_bytes())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")),
         None => pattern.as_bytes() == path,
-    })?;
-    Some((of_host, of_path))
+    }
 }
 
 /// Length of the longest pattern that fits; 0 where there is none to fit.
@@ -111,6 +117,7 @@ pub(crate) struct Sites<P> {
     current: ArcSwap<Site<P>>,
     gate: Gate,
     pub(super) log: Option<Arc<AccessLog>>,
+    pub(super) clients: Arc<Clients>,
 }
 
 impl<P> Sites<P> {
@@ -120,6 +127,7 @@ impl<P> Sites<P> {
             current: ArcSwap::from_pointee(first),
             gate: Gate::new(),
             log: log.map(Arc::new),
+            clients: Arc::new(Clients::new()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The whole of `edge` over a real connection, with a backend that answers itself: bytes in, status out.
 
+mod clients;
 mod fastcgi;
 mod malformed;
 
@@ -24,7 +25,7 @@ use super::access_log::AccessLog;
 use super::{Backend, Listener, Site, Sites, split};
 use crate::config::{
     AdminSocket, ByteSize, Config, FastCgi, Health, Isolation, IsolationMethod, Limits, Listen, Log,
-    LogFormat, Mode, Place, Pool, Process, Protocol, Recycling, Reload, Requests, Warmup,
+    LogFormat, Mode, Place, Pool, Process, Protocol, Proxy, Recycling, Reload, Requests, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -171,6 +172,13 @@ impl Server {
     }
 
     fn speaking(protocol: Protocol, mode: Mode, change: impl FnOnce(&mut Limits)) -> Self {
+        Self::start_with(mode, |config| {
+            config.listen[0].protocol = protocol;
+            change(&mut config.limits);
+        })
+    }
+
+    fn start_with(mode: Mode, change: impl FnOnce(&mut Config)) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("hearth-edge-{}-{number}", std::process::id()));
@@ -180,8 +188,7 @@ impl Server {
             fs::write(path, text).unwrap();
         }
         let mut config = config(&dir, mode);
-        config.listen[0].protocol = protocol;
-        change(&mut config.limits);
+        change(&mut config);
         let listener = Listener::bind(&config.listen[0], None).unwrap();
         let Place::Tcp(address) = listener.listen.place else {
             panic!("no TCP")
@@ -285,6 +292,8 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
         reactors: 1,
         limits: Limits::default(),
         fastcgi: FastCgi::default(),
+        proxy: Proxy::default(),
+        rate: None,
         log: Log {
             format: LogFormat::Text,
             level: tracing::Level::INFO,

@@ -60,6 +60,10 @@ pub(super) struct Progress {
     since: AtomicU64,
     /// Milliseconds after `epoch` since when a write is stuck, plus 1; 0 when none is.
     stuck: AtomicU64,
+    /// Milliseconds that writes have been stuck before, and bytes that the client has taken since the first time: of the response that is
+    /// being sent.
+    waited: AtomicU64,
+    taken: AtomicU64,
     any_byte: AtomicBool,
     /// What was read ends within a head.
     part_of_head: AtomicBool,
@@ -77,6 +81,8 @@ impl Progress {
             phase: AtomicU8::new(Phase::Head as u8),
             since: AtomicU64::new(0),
             stuck: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
             any_byte: AtomicBool::new(false),
             part_of_head: AtomicBool::new(false),
             malformed_body: AtomicBool::new(false),
@@ -101,6 +107,10 @@ impl Progress {
             Phase::Idle if self.part_of_head.load(Ordering::Relaxed) => Phase::Head,
             phase => phase,
         };
+        if phase == Phase::Exchange && self.stuck.load(Ordering::Relaxed) == 0 {
+            self.waited.store(0, Ordering::Relaxed);
+            self.taken.store(0, Ordering::Relaxed);
+        }
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.since.store(self.millis(now), Ordering::Relaxed);
         if phase == Phase::Exchange {
@@ -113,7 +123,8 @@ impl Progress {
         let since = |ms: u64, limit: Duration| self.epoch + Duration::from_millis(ms) + limit;
         let stuck = self.stuck.load(Ordering::Relaxed);
         if stuck != 0 {
-            return Some((since(stuck - 1, limits.write_timeout), Fault::SlowReader));
+            let pause = self.patience(limits).min(limits.write_timeout);
+            return Some((since(stuck - 1, pause), Fault::SlowReader));
         }
         let began = self.since.load(Ordering::Relaxed);
         match self.phase() {
@@ -162,13 +173,38 @@ impl Progress {
         u64::try_from(now.saturating_duration_since(self.epoch).as_millis()).unwrap_or(u64::MAX / 2)
     }
 
-    fn wrote(&self, moved: bool) {
-        let stuck = self.stuck.load(Ordering::Relaxed) != 0;
-        if moved && stuck {
-            self.stuck.store(0, Ordering::Relaxed);
-        } else if !moved && !stuck {
-            self.stuck
-                .store(self.millis(Instant::now()) + 1, Ordering::Relaxed);
+    /// How long the client may take until its next byte, lest it be slower on average than it may.
+    fn patience(&self, limits: &Limits) -> Duration {
+        let Some(seconds) = self
+            .taken
+            .load(Ordering::Relaxed)
+            .checked_div(limits.write_min_rate)
+        else {
+            return Duration::MAX;
+        };
+        let allowed = limits.write_timeout.max(Duration::from_secs(seconds));
+        allowed.saturating_sub(Duration::from_millis(self.waited.load(Ordering::Relaxed)))
+    }
+
+    /// A write was tried; `taken` is `None` when nothing could be written.
+    fn wrote(&self, taken: Option<usize>) {
+        let stuck = self.stuck.load(Ordering::Relaxed);
+        match taken {
+            None if stuck == 0 => {
+                self.stuck
+                    .store(self.millis(Instant::now()) + 1, Ordering::Relaxed);
+            }
+            None => {}
+            Some(bytes) => {
+                if stuck != 0 {
+                    let pause = self.millis(Instant::now()).saturating_sub(stuck - 1);
+                    self.waited.fetch_add(pause.max(1), Ordering::Relaxed);
+                    self.stuck.store(0, Ordering::Relaxed);
+                }
+                if self.waited.load(Ordering::Relaxed) != 0 {
+                    self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+                }
+            }
         }
     }
 }
@@ -239,6 +275,13 @@ impl Wire {
     }
 }
 
+fn taken(result: &Poll<io::Result<usize>>) -> Option<usize> {
+    match result {
+        Poll::Pending => None,
+        Poll::Ready(result) => Some(result.as_ref().copied().unwrap_or(0)),
+    }
+}
+
 impl hyper::rt::Read for Wire {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -277,7 +320,7 @@ impl hyper::rt::Write for Wire {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.socket).poll_write(cx, bytes);
-        this.progress.wrote(result.is_ready());
+        this.progress.wrote(taken(&result));
         result
     }
 
@@ -300,7 +343,7 @@ impl hyper::rt::Write for Wire {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.socket).poll_write_vectored(cx, parts);
-        this.progress.wrote(result.is_ready());
+        this.progress.wrote(taken(&result));
         Poll::Ready(ready!(result))
     }
 }

@@ -35,6 +35,7 @@ mod nasty;
 mod own_process;
 mod parity;
 mod pools;
+mod proxies;
 mod randomness;
 mod recycling;
 mod refusal;

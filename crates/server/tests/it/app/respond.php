@@ -34,6 +34,8 @@ function respond(): void
         '/quit' => FFI::cdef('void exit(int status);')->exit(3),
         // Sets a status and a header.
         '/head' => head((int) $_GET['status'], $_GET['header']),
+        // Who asks, and what for.
+        '/peer' => peer(),
         // Prints on descriptor 2 and through error_log().
         '/log' => speak(),
         // Leaves a process behind.
@@ -86,6 +88,12 @@ function head(int $status, string $header): void
     http_response_code($status);
     header($header);
     echo 'body';
+}
+
+function peer(): void
+{
+    $names = ['REMOTE_ADDR', 'REMOTE_PORT', 'REQUEST_SCHEME', 'HTTPS', 'SERVER_PORT', 'SERVER_NAME', 'HTTP_HOST', 'HTTP_X_FORWARDED_FOR'];
+    echo implode(' ', array_map(fn (string $name): string => ($_SERVER[$name] ?? '') ?: '-', $names));
 }
 
 function speak(): void
