@@ -2,13 +2,18 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::harness::{App, Server, ask_unix};
+
+/// Longest wait for a message.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a manager listens on.
 struct Manager {
@@ -20,7 +25,7 @@ impl Manager {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("hearth-manager-{}-{name}", std::process::id()));
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { socket, path }
     }
 
@@ -32,7 +37,7 @@ impl Manager {
 
     /// The next message that begins with `start`.
     fn wait(&self, start: &str) -> String {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + PATIENCE;
         loop {
             let message = self.next();
             assert!(Instant::now() < until, "the manager never heard {start}");
@@ -104,6 +109,58 @@ fn the_main_loop_feeds_the_watchdog_and_php_knows_nothing_of_it() {
     let pid = manager.wait("MAINPID=")["MAINPID=".len()..].parse().unwrap();
     server.follow(pid);
     server.log.wait_for_count("server stopped", 1);
+    manager.wait("WATCHDOG=1");
+}
+
+/// Holds one thread of a process for as long as its standard input is open.
+const HOLD: &str = r"
+    my %ptrace = (x86_64 => 101, aarch64 => 117);
+    my $call = $ptrace{(POSIX::uname())[4]} // exit 9;
+    my ($seize, $interrupt) = (0x4206, 0x4207);
+    syscall($call, $seize, $ARGV[0] + 0, 0, 0) == 0 or exit 9;
+    syscall($call, $interrupt, $ARGV[0] + 0, 0, 0) == 0 or exit 9;
+    waitpid($ARGV[0], 0x40000000);
+    $| = 1;
+    print qq(held\n);
+    <STDIN>;
+";
+
+#[test]
+fn a_main_loop_that_hangs_is_not_reported_as_alive() {
+    let manager = Manager::new("hangs");
+    let app = App::of_tests()
+        .with_env("NOTIFY_SOCKET", manager.path.to_str().unwrap())
+        .with_env("WATCHDOG_USEC", "100000");
+    let server = Server::start(&app, &["pool.web.workers=1"]);
+    manager.wait("WATCHDOG=1");
+    let mut client = server.connect();
+    assert_eq!(client.request("GET", "/", b"").unwrap().status, 200);
+    // Of the main thread, whose number is the process's.
+    let mut holder = Command::new("perl")
+        .args(["-MPOSIX", "-e", HOLD, &server.pid().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 5];
+    if holder.stdout.take().unwrap().read_exact(&mut said).is_err() {
+        let status = holder.wait().unwrap();
+        eprintln!("not run: threads of other processes may not be held here: {status}");
+        return;
+    }
+    // What it had said before is there already.
+    manager.socket.set_nonblocking(true).unwrap();
+    while manager.socket.recv(&mut [0; 64]).is_ok() {}
+    manager.socket.set_nonblocking(false).unwrap();
+    let silence = Some(Duration::from_secs(1));
+    manager.socket.set_read_timeout(silence).unwrap();
+    let heard = manager.socket.recv(&mut [0; 64]);
+    assert!(heard.is_err(), "a main loop that is held has reported");
+    // The other threads serve; only those who connect now have to wait.
+    assert_eq!(client.request("GET", "/a", b"").unwrap().status, 200);
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    manager.socket.set_read_timeout(Some(PATIENCE)).unwrap();
     manager.wait("WATCHDOG=1");
 }
 

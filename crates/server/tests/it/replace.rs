@@ -17,18 +17,6 @@ const RESIDENT: [&str; 3] = [
     "pool.web.workers=2",
 ];
 
-/// Replaces the server for the `times`th time, and returns when the new one is alone in being asked.
-fn replace(server: &mut Server, times: usize) {
-    let replaced = "replaced: another server has taken over, this one finishes its requests";
-    server.signal(Signal::USR2);
-    server.log.wait_for_count(replaced, times);
-    let pid = server.log.last(replaced, |_| true).unwrap()["pid"]
-        .as_i64()
-        .unwrap();
-    server.follow(i32::try_from(pid).unwrap());
-    server.log.wait_for_count("server ready", times + 1);
-}
-
 /// Gets a page until `over`, on one connection as long as the server keeps it if `is_patient`; counts the answers.
 fn get_until(address: SocketAddr, over: &AtomicBool, (is_patient, count): (bool, &AtomicU64)) {
     let mut client: Option<Client> = None;
@@ -64,7 +52,7 @@ fn no_request_fails_while_the_binary_is_replaced_five_times() {
         for times in 1..=5 {
             // Relaxed: as above. Some requests go to each server.
             let before = count.load(Ordering::Relaxed);
-            replace(&mut server, times);
+            server.replace(times);
             while count.load(Ordering::Relaxed) < before + 50 {
                 std::thread::yield_now();
             }
@@ -91,7 +79,7 @@ fn a_running_request_ends_in_the_old_server_and_an_idle_connection_moves() {
     idle.request("GET", "/", b"").unwrap();
     let open = server.file("open");
     let (mut client, _) = server.at_the_gate(&open);
-    replace(&mut server, 1);
+    server.replace(1);
     // Answered, and told to come again.
     let last = idle.request("GET", "/", b"").unwrap();
     assert_eq!((last.status, last.header("connection")), (200, Some("close")));
@@ -117,7 +105,7 @@ fn the_binary_that_is_there_by_now_is_started_by_the_name_it_was_called_by() {
     );
     folder.write("hearth", &script);
     fs::set_permissions(&link, fs::Permissions::from_mode(0o755)).unwrap();
-    replace(&mut server, 1);
+    server.replace(1);
     assert_eq!(fs::read_to_string(&mark).unwrap(), "new\n");
     server.log.wait_for_count("server stopped", 1);
 }

@@ -257,6 +257,34 @@ fn a_status_that_is_watched_comes_again_and_again() {
 }
 
 #[test]
+fn on_a_terminal_each_status_is_drawn_over_the_last() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+
+    let server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
+    let line = format!(
+        "exec {} status --watch --socket {} {}",
+        env!("CARGO_BIN_EXE_hearth"),
+        server.file("admin.sock").display(),
+        server.file(".").display()
+    );
+    // It runs the command on a terminal of its own.
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut watch = command.spawn().unwrap();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let drawn: Vec<String> = lines.map(|line| line.unwrap()).take(12).collect();
+    kill(i32::try_from(watch.id()).unwrap(), Signal::TERM);
+    watch.wait().unwrap();
+    // To the top; each line to its end, then what is below.
+    assert!(drawn[0].starts_with("\x1b[Hhearth 0.1.0: serving "), "{drawn:?}");
+    assert!(drawn[0].trim_end().ends_with("\x1b[K"), "{drawn:?}");
+    let again = "\x1b[J\x1b[Hhearth 0.1.0: serving ";
+    assert!(drawn[1..].iter().any(|line| line.starts_with(again)), "{drawn:?}");
+}
+
+#[test]
 fn a_title_says_what_a_worker_is_at() {
     let server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
     let worker = server.log.wait("worker ready", |_| true)["pid"].as_i64().unwrap();

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::Signal;
+
 use crate::harness::{Folder, Server};
 
 /// An application whose answer is in `src/answer.php`.
@@ -90,4 +92,27 @@ fn a_server_whose_first_code_does_not_boot_waits_for_better() {
     assert!(page.text().contains("src/answer.php"), "{}", page.text());
     save(&server, &folder, "return 'at last';");
     assert_eq!(server.get("/").text(), "at last");
+}
+
+#[test]
+fn a_server_that_has_replaced_another_watches_on() {
+    let folder = project("replaced", "return 'zero';");
+    let mut server = Server::start(&folder.app(), &["watch=true"]);
+    assert_eq!(server.get("/").text(), "zero");
+    save(&server, &folder, "return 'one';");
+    assert_eq!(server.get("/").text(), "one");
+    server.replace(1);
+    server.log.wait_for_count("server stopped", 1);
+    assert_eq!(server.get("/").text(), "one");
+    save(&server, &folder, "return 'two';");
+    assert_eq!(server.get("/").text(), "two");
+    // Nor does it begin with what does not boot.
+    save(&server, &folder, "return <b> 'bad';");
+    assert_eq!(server.get("/").status, 500);
+    server.signal(Signal::USR2);
+    server
+        .log
+        .wait("binary not replaced: this server serves on", |_| true);
+    save(&server, &folder, "return 'three';");
+    assert_eq!(server.get("/").text(), "three");
 }

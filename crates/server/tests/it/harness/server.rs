@@ -282,6 +282,17 @@ impl Server {
         self.main = pid;
     }
 
+    /// Has its binary replaced for the `times`th time, and returns when the new server is alone in being asked. It is this one from
+    /// then on.
+    pub(crate) fn replace(&mut self, times: usize) {
+        let replaced = "replaced: another server has taken over, this one finishes its requests";
+        self.signal(Signal::USR2);
+        self.log.wait_for_count(replaced, times);
+        let event = self.log.last(replaced, |_| true).unwrap();
+        self.follow(i32::try_from(event["pid"].as_i64().unwrap()).unwrap());
+        self.log.wait_for_count("server ready", times + 1);
+    }
+
     /// Sends the server a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal);
