@@ -126,7 +126,10 @@ struct Target {
     /// Configuration file that the server was started with, instead of DIR/hearth.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Admin socket of the server, whatever the configuration says
+    /// Setting that the server was started with; may be repeated, and only admin_socket counts
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Admin socket of the server, whatever the settings say
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print JSON, for machines; docs/status.md lists the fields

@@ -55,6 +55,7 @@ pub(super) fn send(target: &Target, message: Message<'_>) -> Result<Value, Failu
     let sources = Sources {
         dir: target.dir.clone(),
         file: target.config.clone(),
+        set: target.set.clone(),
         ..Sources::default()
     };
     let ([name, dir], set) = Config::admin_socket(&sources)?;

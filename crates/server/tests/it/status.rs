@@ -185,6 +185,17 @@ fn a_socket_that_a_killed_server_left_is_replaced() {
 }
 
 #[test]
+fn a_server_is_found_by_the_setting_it_was_started_with() {
+    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    command.args(["status", "--json", "--set", "pool.web.workers=2", "--set"]);
+    command.arg(format!("admin_socket={}", server.file("admin.sock").display()));
+    let output = command.arg(server.file(".")).output().unwrap();
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(status["pid"], server.pid());
+}
+
+#[test]
 fn without_a_server_the_command_says_so() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
     let dir = std::env::temp_dir();
