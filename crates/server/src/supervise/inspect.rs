@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::ending::Ending;
 use super::process::Family;
 use super::zygote::{Recipe, Zygote};
-use super::{EVENTS, Event, StartError};
+use super::{Booted, EVENTS, Event, StartError};
 use crate::config;
 use crate::dispatch::PoolShared;
 
@@ -90,15 +90,20 @@ async fn listen(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Re
                 boot_ms,
                 undoing,
             } => {
-                ready = Some((php_version, boot_ms, undoing));
-                zygote.report();
-            }
-            FromZygote::Report(report) => {
-                let (php_version, boot_ms, undoing) = ready?;
-                return Some(Ok(Inspection {
+                ready = Some(Booted {
+                    generation: zygote.generation,
                     php_version,
                     boot_ms,
                     undoing,
+                });
+                zygote.report();
+            }
+            FromZygote::Report(report) => {
+                let booted = ready?;
+                return Some(Ok(Inspection {
+                    php_version: booted.php_version,
+                    boot_ms: booted.boot_ms,
+                    undoing: booted.undoing,
                     report: *report,
                     said: Vec::new(),
                 }));
