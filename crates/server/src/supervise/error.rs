@@ -15,6 +15,12 @@ pub(crate) enum StartError {
         /// What the system said.
         error: io::Error,
     },
+    /// The application booted, but no worker comes of it.
+    #[error("no worker could be forked: {reason}")]
+    Fork {
+        /// What the system said.
+        reason: String,
+    },
     /// PHP or the application did not boot.
     #[error("the application did not boot: {reason}")]
     Boot {

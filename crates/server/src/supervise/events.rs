@@ -1,7 +1,7 @@
 //! What the supervisor hears of its processes, and what follows from it. Runs in: server.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ipc::control::FromZygote;
 use ipc::scoreboard::Command;
@@ -13,6 +13,9 @@ use super::process::Process;
 use super::worker::{Cause, Lost, Unborn, Who};
 use super::{Booted, StartError, Supervisor, zygote};
 use crate::report;
+
+/// A fork that is tried again no sooner than this has failed often enough: about two seconds after the first attempt.
+const HOPELESS: Duration = Duration::from_millis(1600);
 
 impl Supervisor {
     pub(super) fn note_message(&mut self, generation: u32, message: FromZygote, fds: Vec<OwnedFd>) {
@@ -58,7 +61,7 @@ impl Supervisor {
                 reason,
             } => {
                 let who = (WorkerId(worker), Incarnation(incarnation));
-                self.note_fork_failed(generation, who, &reason);
+                self.note_fork_failed(generation, who, reason);
             }
             FromZygote::Exited {
                 worker,
@@ -118,15 +121,22 @@ impl Supervisor {
         }
     }
 
-    fn note_fork_failed(&mut self, generation: u32, who: Who, reason: &str) {
+    fn note_fork_failed(&mut self, generation: u32, who: Who, reason: String) {
         let (worker, incarnation) = (who.0.0, who.1.0);
         error!(
             pool = self.settings.name,
             generation, worker, incarnation, reason, "worker not forked"
         );
         if self.take_unborn(who).is_some() {
-            self.trouble = Some(format!("worker {worker} was not forked: {reason}"));
-            self.state.fork_failed(worker, Instant::now());
+            self.note_not_forked(worker, reason);
+        }
+    }
+
+    /// A worker could not be forked. Once that has failed several times in a row, whoever waits for the start waits in vain.
+    pub(super) fn note_not_forked(&mut self, number: u16, reason: String) {
+        self.trouble = Some(format!("worker {number} was not forked: {reason}"));
+        if self.state.fork_failed(number, Instant::now()) >= HOPELESS {
+            self.start_error.get_or_insert(StartError::Fork { reason });
         }
     }
 
@@ -199,7 +209,9 @@ impl Supervisor {
         self.pool.worker_died(worker, incarnation, &cause.to_string());
         match cause {
             Cause::ZygoteDied => self.state.lost_is_gone(worker.0),
-            Cause::SenselessReport => self.state.fork_failed(worker.0, Instant::now()),
+            Cause::SenselessReport => {
+                self.state.fork_failed(worker.0, Instant::now());
+            }
         }
     }
 

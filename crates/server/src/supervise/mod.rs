@@ -263,7 +263,7 @@ impl Supervisor {
             Action::Fork(number) => {
                 if let Err(error) = self.fork(number) {
                     error!(pool = self.settings.name, worker = number, %error, "worker not forked");
-                    self.state.fork_failed(number, Instant::now());
+                    self.note_not_forked(number, error.to_string());
                 }
             }
         }

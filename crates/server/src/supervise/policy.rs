@@ -217,14 +217,17 @@ impl State {
         }
     }
 
-    /// The zygote could not fork worker `number`.
-    pub(super) fn fork_failed(&mut self, number: u16, now: Instant) {
-        if let Some((seat, crashes)) = self.seats.get_mut(usize::from(number)) {
-            *crashes = crashes.saturating_add(1).max(FREE_CRASHES + 1);
-            *seat = Seat::Empty {
-                until: Some(now + delay_after(*crashes)),
-            };
-        }
+    /// The zygote could not fork worker `number`. Returns the delay before it is tried again.
+    pub(super) fn fork_failed(&mut self, number: u16, now: Instant) -> Duration {
+        let Some((seat, crashes)) = self.seats.get_mut(usize::from(number)) else {
+            return Duration::ZERO;
+        };
+        *crashes = crashes.saturating_add(1).max(FREE_CRASHES + 1);
+        let delay = delay_after(*crashes);
+        *seat = Seat::Empty {
+            until: Some(now + delay),
+        };
+        delay
     }
 
     /// Worker `number` is dead. Returns the delay before it is replaced.

@@ -35,6 +35,8 @@ impl Supervisor {
     /// Forks workers again after [`Supervisor::rest`].
     pub(crate) fn wake(&mut self) {
         self.pool.give_up(false);
+        // What went wrong before is no answer to whoever waits for this.
+        self.start_error = None;
         self.want(self.upkeep.fewest());
     }
 
