@@ -122,8 +122,9 @@ impl World {
             .await
             .context("reading the settings")??;
         let mut config = loaded.config;
-        let warnings = keep_what_is_fixed(&mut config, &serving);
+        // First: as many connections as descriptors allow are served, and no change.
         descriptors::keep(&mut config);
+        let warnings = keep_what_is_fixed(&mut config, &serving);
         let config = Arc::new(config);
         let is_watched = config.watch;
         let enough = |pool: &Pool| {
@@ -188,8 +189,13 @@ impl World {
             body.map(|_| status)
         });
         let path = &health.path;
-        let status = answer
+        // Later reloads wait for this one, and request_timeout may be without limit.
+        let status = tokio::time::timeout(pool.boot_timeout, answer)
             .await
+            .map_err(|_| {
+                let name = &pool.name;
+                anyhow!("health check failed: GET {path} was not answered within pool.{name}.boot_timeout")
+            })?
             .context("waiting for the health request")?
             .map_err(|error| anyhow!("health check failed: GET {path}: {error}"))?;
         let is_well = match health.status {

@@ -106,6 +106,49 @@ fn a_reload_serves_new_code_and_a_rollback_the_old() {
 }
 
 #[test]
+fn a_health_request_that_hangs_does_not_keep_later_reloads_waiting() {
+    let project = Project::new("one");
+    let settings = project.0.file("hearth.toml");
+    let path = format!("/?open={}", project.0.file("open").display());
+    let text =
+        format!("[pool.web]\nboot_timeout = \"2 s\"\nrequest_timeout = \"0 s\"\nhealth_path = \"{path}\"\n");
+    fs::write(&settings, text).unwrap();
+    let server = project.start(&[]);
+    let complaint = refused(&server, &["reload"]);
+    assert!(
+        complaint.contains("was not answered within pool.web.boot_timeout"),
+        "{complaint}"
+    );
+    fs::write(&settings, "").unwrap();
+    write(project.0.path(), "two");
+    reload(&server, &[]);
+    assert_eq!(version(&server), "two 0");
+}
+
+#[test]
+fn a_release_whose_workers_cannot_be_forked_never_takes_over() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not run: only root can limit a user of its own");
+        return;
+    }
+    let project = Project::new("one");
+    let server = project.start(&[]);
+    let settings = project.0.file("hearth.toml");
+    // Root may have as many processes as it likes; nobody else has this number, and one is the zygote itself.
+    let limits = "[pool.web]\nuser = \"4007\"\ngroup = \"4007\"\n[pool.web.rlimits]\nnproc = 1\n";
+    fs::write(&settings, limits).unwrap();
+    let complaint = refused(&server, &["reload"]);
+    assert!(
+        complaint.contains("no worker could be forked: fork: "),
+        "{complaint}"
+    );
+    fs::write(&settings, "").unwrap();
+    write(project.0.path(), "two");
+    reload(&server, &[]);
+    assert_eq!(version(&server), "two 0");
+}
+
+#[test]
 fn a_classic_pool_reloads_its_settings() {
     let project = Project::new("unused");
     fs::write(project.0.file("index.php"), "<?php echo ini_get('user_agent');").unwrap();
