@@ -5,14 +5,23 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tracing::{info, warn};
 
 use crate::config::Log;
+
+/// How long a line of the log waits for a reader that takes none; then lines are dropped until it takes some again.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// What a pipe takes without waiting, once it takes anything (pipe(7)).
+const PIECE: usize = 4096;
 
 /// The files that the settings name.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +49,13 @@ pub(crate) struct LogFile(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     file: ArcSwap<File>,
+}
+
+/// Where lines of the log go. What is not read is dropped and counted: a log must not hold up what it tells of.
+#[derive(Clone, Debug)]
+pub(crate) struct LogWriter {
+    file: Option<LogFile>,
+    lost: Arc<Mutex<u64>>,
 }
 
 impl Logs {
@@ -105,12 +121,83 @@ impl Write for LogFile {
     }
 }
 
+impl LogWriter {
+    /// Writes to `file`, else to standard error.
+    pub(crate) fn new(file: Option<&LogFile>) -> Self {
+        Self {
+            file: file.cloned(),
+            lost: Arc::default(),
+        }
+    }
+
+    /// Writes a line, if there is room for it.
+    fn put(&self, line: &[u8]) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever waited in vain once does not wait again.
+        let patience = if *lost == 0 { PATIENCE } else { Duration::ZERO };
+        let written = match &self.file {
+            Some(file) => deliver(&**file.0.file.load(), line, patience),
+            None => deliver(io::stderr(), line, patience),
+        };
+        if !written {
+            *lost += 1;
+            return;
+        }
+        let lost = {
+            let count = std::mem::take(&mut *lost);
+            drop(lost);
+            count
+        };
+        if lost > 0 {
+            warn!(lost, "log lines dropped, nobody read them");
+        }
+    }
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether `out` took `line`, or failed to: then no wait would help.
+fn deliver(out: impl AsFd, line: &[u8], patience: Duration) -> bool {
+    line.chunks(PIECE).all(|piece| {
+        let takes = takes(out.as_fd(), patience);
+        if takes {
+            let mut rest = piece;
+            while let Ok(count @ 1..) = rustix::io::retry_on_intr(|| rustix::io::write(out.as_fd(), rest)) {
+                rest = rest.get(count..).unwrap_or_default();
+            }
+        }
+        takes
+    })
+}
+
+/// Whether `out` takes something within `patience`.
+fn takes(out: BorrowedFd<'_>, patience: Duration) -> bool {
+    let mut fds = [PollFd::new(&out, PollFlags::OUT)];
+    let timeout = Timespec::try_from(patience).unwrap_or_default();
+    // One that has failed says so when it is written to.
+    !matches!(poll(&mut fds, Some(&timeout)), Ok(0))
+}
+
+/// A named pipe that nobody reads is an error, and not waited for.
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o640)
-        .open(path)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -118,6 +205,46 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    /// A named pipe, and its reader.
+    fn pipe(name: &str) -> (PathBuf, File) {
+        let path = std::env::temp_dir().join(format!("hearth-{name}-{}", std::process::id()));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        LogFile::open(&path, "log.file").unwrap_err();
+        let reader = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(&path)
+            .unwrap();
+        (path, reader)
+    }
+
+    #[test]
+    fn a_reader_that_takes_nothing_is_not_waited_for_and_gets_later_lines() {
+        use std::io::Read;
+        let (path, mut reader) = pipe("stalled");
+        let file = LogFile::open(&path, "log.file").unwrap();
+        fs::remove_file(&path).unwrap();
+        let mut writer = LogWriter::new(Some(&file));
+        let line = [b'x'; 1000];
+        for _ in 0..1000 {
+            writer.write_all(&line).unwrap();
+        }
+        assert!(*writer.lost.lock().unwrap() > 900);
+        let mut taken = vec![0; 1 << 20];
+        let mut drain = || reader.read(&mut taken).unwrap_or_default();
+        while drain() > 0 {}
+        writer.write_all(b"again").unwrap();
+        assert_eq!(*writer.lost.lock().unwrap(), 0);
+        assert_eq!(drain(), 5);
+    }
 
     #[test]
     fn after_a_rename_the_old_file_is_written_to_until_the_file_is_opened_anew() {

@@ -4,11 +4,10 @@
 
 use anyhow::{Context, anyhow};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use super::colours;
 use crate::config::{Log, LogFormat};
-use crate::logs::LogFile;
+use crate::logs::{LogFile, LogWriter};
 
 /// Starts the log, once in the life of the process. `RUST_LOG`, where set and not empty, overrides `log.level`.
 pub(super) fn start(log: &Log, file: Option<&LogFile>) -> anyhow::Result<()> {
@@ -17,13 +16,10 @@ pub(super) fn start(log: &Log, file: Option<&LogFile>) -> anyhow::Result<()> {
             .with_context(|| format!("reading RUST_LOG={text}, for instance \"hearth=debug\""))?,
         _ => EnvFilter::new(log.level.as_str()),
     };
-    let writer = match file.cloned() {
-        Some(file) => BoxMakeWriter::new(move || file.clone()),
-        None => BoxMakeWriter::new(std::io::stderr),
-    };
+    let writer = LogWriter::new(file);
     let output = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(writer)
+        .with_writer(move || writer.clone())
         .with_ansi(file.is_none() && colours(&std::io::stderr()))
         // Reporting a lost log line on standard error panics when nobody reads that any more; the server serves all the same.
         .log_internal_errors(false)

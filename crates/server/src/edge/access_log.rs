@@ -8,7 +8,6 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::reply::Ending;
@@ -21,19 +20,21 @@ const FULL: usize = 64 * 1024;
 const LIMIT: usize = 8 * 1024 * 1024;
 /// Longest time a line stays in the buffer.
 const FLUSH: Duration = Duration::from_millis(500);
+/// How long the server waits at its end for the last lines to be taken.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The access log; one a server.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     format: LogFormat,
     shared: Arc<Shared>,
-    writer: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    end: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +42,8 @@ struct State {
     lines: Vec<u8>,
     lost: u64,
     closed: bool,
+    /// The writer has written all that it will.
+    ended: bool,
     /// Text of the second that was formatted last.
     stamp: Stamp,
 }
@@ -73,16 +76,13 @@ impl AccessLog {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             wake: Condvar::new(),
+            end: Condvar::new(),
         });
         let for_writer = Arc::clone(&shared);
-        let writer = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("access-log".into())
             .spawn(move || write_out(&for_writer, out))?;
-        Ok(Self {
-            format,
-            shared,
-            writer: Some(writer),
-        })
+        Ok(Self { format, shared })
     }
 
     pub(super) fn write(&self, line: &Line<'_>) {
@@ -109,14 +109,16 @@ impl AccessLog {
 }
 
 impl Drop for AccessLog {
-    /// Writes what is left.
+    /// Writes what is left. Nobody may read it any more: the writer, which hangs then, is left to the end of the process.
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        let mut state = self.shared.lock();
+        state.closed = true;
         self.shared.wake.notify_one();
-        if let Some(writer) = self.writer.take() {
-            // A writer that panicked has nothing left to say.
-            let _ = writer.join();
-        }
+        let waited = self
+            .shared
+            .end
+            .wait_timeout_while(state, FAREWELL, |state| !state.ended);
+        drop(waited);
     }
 }
 
@@ -151,6 +153,8 @@ fn write_out(shared: &Shared, mut out: impl Write) {
             lines.shrink_to(FULL);
         }
         if closed {
+            shared.lock().ended = true;
+            shared.end.notify_one();
             return;
         }
     }
@@ -311,6 +315,29 @@ mod tests {
         drop(log);
         let bytes = out.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
+    }
+
+    /// A reader that takes nothing.
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_takes_nothing_does_not_keep_the_server_from_ending() {
+        let (release, stuck) = std::sync::mpsc::channel();
+        let log = AccessLog::start(LogFormat::Text, Stuck(stuck)).unwrap();
+        log.shared.lock().lines.extend_from_slice(b"a line");
+        drop(log);
+        // It has not been let go before.
+        release.send(()).unwrap();
     }
 
     #[test]
