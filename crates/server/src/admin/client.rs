@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::HEALTH;
 use super::serve::PATIENCE;
 
 /// Why there is no answer.
@@ -56,7 +57,15 @@ pub(crate) fn send(dir: &Path, paths: &[PathBuf], message: Message<'_>) -> Resul
     let mut refusal = None;
     for path in paths {
         match UnixStream::connect(path) {
-            Ok(stream) => return exchange(stream, path, message),
+            Ok(stream) => {
+                if let Message::Ask(_) = message {
+                    return exchange(stream, path, message);
+                }
+                // An order may take as long as it takes, but not with a server that hangs.
+                exchange(stream, path, Message::Ask(HEALTH))?;
+                let stream = UnixStream::connect(path).map_err(|error| failed(path, error))?;
+                return exchange(stream, path, message);
+            }
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
                 // Another user's folder: ours may come yet.
@@ -118,7 +127,14 @@ fn exchange(mut stream: UnixStream, path: &Path, message: Message<'_>) -> Result
 fn failed(path: &Path, error: io::Error) -> AskError {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "; only the user that started the server, and root, may ask it",
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            "; its process is there, but stopped, or very busy: see its state with ps, and its log"
+        }
         _ => "",
+    };
+    let error = match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
+        _ => error,
     };
     AskError::Io {
         path: path.display().to_string(),

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::table::{Side, Table, count, mebibytes, plain, rough};
 use super::{Failure, Target, Watching};
-use crate::admin::client::{self, Message};
+use crate::admin::client::{self, AskError, Message};
 use crate::admin::{self, place};
 use crate::config::{AdminSocket, Config, Sources};
 use crate::report::{Generation, Pool, ServerState, Status, Trouble, Worker, WorkerState};
@@ -68,7 +68,15 @@ pub(super) fn send(target: &Target, message: Message<'_>) -> Result<Value, Failu
     }
     let names: &[&Path] = if name == dir { &[&dir] } else { &[&name, &dir] };
     let paths = place::candidates(names, &set);
-    client::send(&name, &paths, message).map_err(|error| Failure::Run(error.into()))
+    client::send(&name, &paths, message).map_err(|error| {
+        let error = match (&error, Config::load(&sources)) {
+            (AskError::NotRunning { .. }, Err(wrong)) => {
+                anyhow!("{error}\nthe settings are wrong, and admin_socket may be one of them: {wrong}")
+            }
+            _ => error.into(),
+        };
+        Failure::Run(error)
+    })
 }
 
 /// Writes to standard output.

@@ -110,10 +110,15 @@ fn listeners(reader: &mut Reader, dir: &Path) -> Vec<Listen> {
 
 /// See `Config::admin_socket`.
 pub(super) fn admin_socket_of(sources: &Sources) -> Result<([PathBuf; 2], AdminSocket), Errors> {
-    let dir = project_folder(&sources.dir)?;
+    let name = named(&sources.dir);
+    // A folder that is gone, or a link to one, is served on, and its server has to be told of another.
+    let dir = project_folder(&sources.dir).or_else(|errors| match sources.dir.metadata() {
+        Err(_) => Ok(name.clone()),
+        Ok(_) => Err(errors),
+    })?;
     let mut reader = Reader::new(File::read(sources));
     let socket = admin_socket(&mut reader, &dir);
-    Ok(([named(&sources.dir), dir], socket))
+    Ok(([name, dir], socket))
 }
 
 /// `dir`, absolute, by the way it was named: a shell knows by which links it came to its folder.
@@ -534,6 +539,18 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
+
+    #[test]
+    fn the_socket_of_a_folder_that_is_gone_is_known() {
+        let gone = Path::new("/nonexistent/shop");
+        let sources = Sources {
+            dir: gone.to_owned(),
+            ..Sources::default()
+        };
+        let (names, socket) = admin_socket_of(&sources).unwrap();
+        assert_eq!(names, [gone, gone]);
+        assert_eq!(socket, AdminSocket::Default);
+    }
 
     #[test]
     fn a_folder_whose_path_is_not_utf_8_is_refused() {
