@@ -22,6 +22,8 @@ const LOOK: Duration = Duration::from_millis(40);
 const LOOK_AT_AGE: Duration = Duration::from_secs(1);
 /// Shortest time between two measurements of memory.
 const MEASURE: Duration = Duration::from_secs(3);
+/// How long a worker that was told to end may go on without a request: for what its script does behind the loop.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Measuring takes at most this part of the time.
 const SHARE: u32 = 50;
 
@@ -80,6 +82,12 @@ impl Vitals {
     /// Whether it was told to end.
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.is_some()
+    }
+
+    /// Whether it was told to end, runs no request, and does not end.
+    fn hangs(&self, now: Instant) -> bool {
+        let since = self.leaving.filter(|_| !self.runs);
+        since.is_some_and(|since| now.saturating_duration_since(since) >= END_TIMEOUT)
     }
 
     fn look(&mut self, figures: &Figures, now: Instant) {
@@ -143,6 +151,16 @@ impl Supervisor {
         for (&number, worker) in &mut self.workers {
             if let Some(block) = self.pool.memory().worker(WorkerId(number)) {
                 worker.vitals.look(&Figures::read(block), now);
+            }
+            if worker.vitals.hangs(now) && worker.killed().is_none() {
+                let reason = "it did not end after it was told to";
+                warn!(
+                    pool = self.settings.name,
+                    worker = number,
+                    reason,
+                    "worker killed"
+                );
+                worker.kill(reason);
             }
         }
         if self.upkeep.scale.is_dynamic() {
@@ -281,5 +299,22 @@ impl Supervisor {
                 worker.vitals.memory = Some(bytes);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_hangs_in_its_end_only_without_a_request() {
+        let now = Instant::now();
+        let mut vitals = Vitals::new(&config::Recycling::default(), now);
+        assert!(!vitals.hangs(now + 2 * END_TIMEOUT));
+        vitals.leaving = Some(now);
+        assert!(!vitals.hangs(now + END_TIMEOUT / 2));
+        assert!(vitals.hangs(now + END_TIMEOUT));
+        vitals.runs = true;
+        assert!(!vitals.hangs(now + END_TIMEOUT));
     }
 }
