@@ -118,6 +118,45 @@ fn a_fork_that_fails_is_tried_again_and_the_other_workers_serve_on() {
     assert!(server.status()["pools"][0]["trouble"].is_null());
 }
 
+#[test]
+fn a_fork_for_a_request_that_fails_costs_that_request_and_the_log_says_why() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not run: only root can limit a user of its own");
+        return;
+    }
+    let folder = Folder::new("fork-for-a-request");
+    folder.write(
+        "worker.php",
+        "<?php while (hearth_handle_request(fn () => print('on'))) {}",
+    );
+    // The zygote, a worker and one fork, in whose place somebody else is at first.
+    let settings = [
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.isolation_method=fork",
+        "pool.web.workers=1",
+        "pool.web.user=54323",
+        "pool.web.group=54323",
+        "pool.web.rlimits.nproc=3",
+    ];
+    let server = Server::start(&folder.app(), &settings);
+    assert_eq!(server.get("/").text(), "on");
+    let mut other = Command::new("sleep")
+        .arg("60")
+        .uid(54_323)
+        .gid(54_323)
+        .spawn()
+        .unwrap();
+    assert_eq!(server.get("/").status, 500);
+    server
+        .log
+        .wait_for_line_with("forking for a request: Resource temporarily unavailable");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(server.get("/").text(), "on");
+    wait_for_whole(&server, 1);
+}
+
 /// The sockets of a process, each with one of its numbers there.
 fn sockets_of(pid: i32) -> BTreeMap<PathBuf, i32> {
     let mut sockets = BTreeMap::new();
