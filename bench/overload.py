@@ -38,6 +38,8 @@ ROUND = 8.0
 class Case:
     """What is asked for."""
 
+    # What --only takes.
+    key: str
     name: str
     scenario: str
     path: str
@@ -45,10 +47,11 @@ class Case:
     classic: bool = False
 
 
-# Of both the client must be able to send twice as many: in classic mode a page of Symfony is slow enough.
+# Of the first two the client must be able to send twice as many: in classic mode a page of Symfony is slow enough.
 CASES = [
-    Case("a script that waits 10 ms, 8 workers", "echo", "/?id=overload&ms=10", 8),
-    Case("Symfony in classic mode, on one core", "symfony", "/", 4, classic=True),
+    Case("waits", "a script that waits 10 ms, 8 workers", "echo", "/?id=overload&ms=10", 8),
+    Case("symfony", "Symfony in classic mode, on one core", "symfony", "/", 4, classic=True),
+    Case("beside", "fast beside slow", "echo", "/?id=calm", 32),
 ]
 
 
@@ -171,20 +174,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600, help="at twice the capacity, each case (default: 600)")
     parser.add_argument("--rounds", type=int, default=7, help="of fast beside slow requests, with and without (default: 7)")
-    parser.add_argument("--only", choices=["twice", "beside"], help="one of the two")
+    parser.add_argument("--only", choices=["waits", "symfony", "beside"], help="one of the three")
     options = parser.parse_args()
     run.raise_descriptor_limit()
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hearth-overload-") as folder:
-        tests = [(case, twice) for case in CASES] if options.only != "beside" else []
-        if options.only != "twice":
-            tests.append((Case("beside", "echo", "/?id=calm", 32), None))
-        for number, (case, test) in enumerate(tests):
-            place = Path(folder) / str(number)
+        for case in CASES:
+            if options.only not in (None, case.key):
+                continue
+            place = Path(folder) / case.key
             place.mkdir()
             site = Site(case, place)
             try:
-                wrong += asyncio.run(test(case, site, options) if test else beside(site, options))
+                wrong += asyncio.run(beside(site, options) if case.key == "beside" else twice(case, site, options))
                 if problem := load.check(site.port, site.server.scenario):
                     wrong.append(f"{case.name}: afterwards: {problem}")
             finally:
