@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::Path;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::Sources;
 
@@ -21,13 +21,27 @@ pub(super) const ADMIN_INI: &str = "pool.web.admin_ini";
 pub(super) const ENV: &str = "pool.web.env";
 /// The table of limits of the process.
 pub(super) const RLIMITS: &str = "pool.web.rlimits";
+/// The table of error pages, by status.
+pub(super) const ERROR_PAGES: &str = "pool.web.error_pages";
+/// The table of folders that scripts may have files sent from.
+pub(super) const INTERNAL: &str = "pool.web.internal";
 /// Tables whose keys are not settings of their own.
-const TABLES: [&str; 4] = [INI, ADMIN_INI, ENV, RLIMITS];
+const TABLES: [&str; 6] = [INI, ADMIN_INI, ENV, RLIMITS, ERROR_PAGES, INTERNAL];
+/// The list of tables with rules for paths. The key of the first one's path is `pool.web.rules.0.path`.
+pub(super) const RULES: &str = "pool.web.rules";
 /// The pool that every server has.
 pub(super) const FIRST_POOL: &str = "web";
 /// Tables of the file; what is said of `web` holds for every pool. Any other table is reported as a whole, not key by key.
-pub(super) const SECTIONS: [&str; 8] = [
-    "fastcgi", "limits", "log", "pool", "pool.web", "proxy", "rate", "reload",
+pub(super) const SECTIONS: [&str; 9] = [
+    "compression",
+    "fastcgi",
+    "limits",
+    "log",
+    "pool",
+    "pool.web",
+    "proxy",
+    "rate",
+    "reload",
 ];
 
 /// Where a value was written.
@@ -212,6 +226,9 @@ impl File {
             DeValue::Table(table) => {
                 self.flatten(key, table, &|_| Some(origin.clone()));
             }
+            DeValue::Array(items) if is_rules(key, &items) => {
+                self.flatten_rules(key, items, &|_| Some(origin.clone()));
+            }
             value => {
                 let setting = Setting {
                     value: plain(value),
@@ -219,6 +236,14 @@ impl File {
                     origin,
                 };
                 self.settings.insert(key.to_owned(), setting);
+            }
+        }
+    }
+
+    fn flatten_rules(&mut self, key: &str, items: DeArray<'_>, origin: &impl Fn(usize) -> Option<Origin>) {
+        for (number, item) in items.into_iter().enumerate() {
+            if let DeValue::Table(table) = item.into_inner() {
+                self.flatten(&format!("{key}.{number}"), table, origin);
             }
         }
     }
@@ -237,6 +262,7 @@ impl File {
                 DeValue::Table(inner) if is_section(&key) => {
                     self.flatten(&key, inner, origin);
                 }
+                DeValue::Array(items) if is_rules(&key, &items) => self.flatten_rules(&key, items, origin),
                 value => {
                     self.settings.insert(
                         key,
@@ -252,9 +278,17 @@ impl File {
     }
 }
 
+/// A list of tables is a table whose keys are numbers.
+fn is_rules(key: &str, items: &DeArray<'_>) -> bool {
+    as_first_pool(key) == RULES
+        && items
+            .iter()
+            .all(|item| matches!(item.get_ref(), DeValue::Table(_)))
+}
+
 fn is_section(key: &str) -> bool {
     let key = as_first_pool(key);
-    SECTIONS.contains(&&*key) || is_in_table(&key)
+    SECTIONS.contains(&&*key) || is_in_table(&key) || is_headers(&key)
 }
 
 /// The key of `web` that says the same of it as `key` of its pool.
@@ -264,6 +298,12 @@ pub(super) fn as_first_pool(key: &str) -> Cow<'_, str> {
     };
     let (_, below) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
     Cow::Owned(format!("pool.{FIRST_POOL}{below}"))
+}
+
+/// `pool.web.rules.0.headers`, whose keys are names of headers.
+fn is_headers(key: &str) -> bool {
+    key.strip_prefix(RULES)
+        .is_some_and(|rest| rest.ends_with(".headers"))
 }
 
 /// Whether `key` is one of the [`TABLES`], or below one.

@@ -3,6 +3,7 @@
 //! A new setting touches three places: the field here with its doc and default, `docs/config.toml`, the code that reads it
 //! (`resolve`). Called by `cli`; everything else only reads `Config`. Runs in: server.
 
+mod compression;
 mod detect;
 mod entry;
 mod fastcgi;
@@ -16,6 +17,7 @@ mod proxy;
 mod rate;
 mod reader;
 mod resolve;
+mod rules;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -23,6 +25,7 @@ mod value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub(crate) use compression::{Coding, Compression};
 pub(crate) use fastcgi::FastCgi;
 pub(crate) use file::Errors;
 pub(crate) use limits::{ByteSize, Limits};
@@ -31,6 +34,7 @@ pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling,
 pub(crate) use process::Process;
 pub(crate) use proxy::{Proxy, ProxyHeader};
 pub(crate) use rate::{Rate, RateKey};
+pub(crate) use rules::{Action, ErrorPage, Rule};
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
@@ -74,6 +78,8 @@ pub struct Config {
     pub proxy: Proxy,
     /// How often a client may ask. Default: as often as it likes.
     pub rate: Option<Rate>,
+    /// Which answers are compressed.
+    pub compression: Compression,
     /// Log and access log.
     pub log: Log,
     /// The pools: `web`, then the others by name.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::limits::ByteSize;
 use super::process::Process;
+use super::rules::{ErrorPage, Rule};
 
 /// How PHP runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,14 @@ pub struct Pool {
     /// Document root, absolute: static files and classic scripts are found below it. Links below `dir` are kept as
     /// they are, so that `script` has `root` as its literal beginning when it lies below it.
     pub root: PathBuf,
+    /// What is particular about paths. Every rule that fits holds; of two that speak of the same, the first.
+    pub rules: Vec<Rule>,
+    /// What is sent for an error: `404` or `5xx`, and a page. Default: a page of the server's own.
+    pub error_pages: Vec<(String, ErrorPage)>,
+    /// Whether they stand for the error pages of scripts too. Default false.
+    pub intercept_errors: bool,
+    /// Folders that scripts may have files sent from, by the prefix of a path; the longest first. Default: none.
+    pub internal: Vec<(String, PathBuf)>,
     /// How PHP runs.
     pub mode: Mode,
     /// Resident: the worker script. Classic: the front controller for URLs that name no file, if any. Absolute.

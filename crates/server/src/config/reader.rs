@@ -8,7 +8,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::file::{Errors, FIRST_POOL, File, Origin, Problem, SECTIONS, Setting, Value, as_first_pool};
+use super::file::{
+    Errors, FIRST_POOL, File, Origin, Problem, RULES, SECTIONS, Setting, Value, as_first_pool,
+};
 use super::limits::ByteSize;
 use super::value::{format_duration, parse_duration};
 
@@ -119,6 +121,28 @@ impl Reader {
             }
         }
         all
+    }
+
+    /// The rules of the pool at hand, in the order in which they are written: the name of each, and what it says by key.
+    pub(super) fn rules(&mut self) -> Vec<(String, BTreeMap<String, Setting>)> {
+        let list = self.key(RULES);
+        let settings = std::mem::take(&mut self.file.settings);
+        let mut rules: BTreeMap<usize, BTreeMap<String, Setting>> = BTreeMap::new();
+        for (key, setting) in settings {
+            let below = key.strip_prefix(&list).and_then(|rest| rest.strip_prefix('.'));
+            let numbered = below.and_then(|rest| rest.split_once('.'));
+            let number = numbered.and_then(|(number, name)| Some((number.parse().ok()?, name.to_owned())));
+            match number {
+                Some((number, name)) => {
+                    rules.entry(number).or_default().insert(name, setting);
+                }
+                None => {
+                    self.file.settings.insert(key, setting);
+                }
+            }
+        }
+        let named = |(number, rule)| (format!("{list}.{number}"), rule);
+        rules.into_iter().map(named).collect()
     }
 
     /// One of a few words.

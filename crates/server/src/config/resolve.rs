@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use super::compression::compression;
 use super::entry::{Entry, entry};
 use super::fastcgi::fastcgi;
 use super::file::{ADMIN_INI, Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
@@ -16,6 +17,7 @@ use super::process::process;
 use super::proxy;
 use super::rate;
 use super::reader::Reader;
+use super::rules::{error_pages, internal, rules};
 use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
     Recycling, Reload, Requests, Sources, Warmup,
@@ -75,6 +77,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         fastcgi: fastcgi(&mut reader),
         proxy: proxy::proxy(&mut reader),
         rate: rate::rate(&mut reader),
+        compression: compression(&mut reader),
         log: log(&mut reader, &dir),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
         reload: reload(&mut reader),
@@ -374,7 +377,7 @@ pub(super) fn patterns(
     texts
 }
 
-fn is_host(text: &str) -> bool {
+pub(super) fn is_host(text: &str) -> bool {
     let name = text.strip_prefix("*.").unwrap_or(text);
     let is_part = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._[:]".contains(&b);
     !name.is_empty() && name.bytes().all(is_part)
@@ -395,6 +398,10 @@ fn pool(
         name: name.to_owned(),
         dir: entry.dir,
         root: entry.root,
+        rules: rules(reader),
+        error_pages: error_pages(reader, dir),
+        intercept_errors: reader.switch("pool.web.intercept_errors", false),
+        internal: internal(reader, dir),
         mode: entry.mode,
         script: entry.script,
         isolation: isolation(reader),

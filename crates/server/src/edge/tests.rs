@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use super::access_log::AccessLog;
 use super::{Backend, Listener, Site, Sites, split};
 use crate::config::{
-    AdminSocket, ByteSize, Config, FastCgi, Health, Isolation, IsolationMethod, Limits, Listen, Log,
-    LogFormat, Mode, Place, Pool, Process, Protocol, Proxy, Recycling, Reload, Requests, Warmup,
+    AdminSocket, ByteSize, Compression, Config, FastCgi, Health, Isolation, IsolationMethod, Limits, Listen,
+    Log, LogFormat, Mode, Place, Pool, Process, Protocol, Proxy, Recycling, Reload, Requests, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -281,6 +281,47 @@ const FILES: [(&str, &str); 8] = [
     ("bare/b.css", "b{}"),
 ];
 
+fn pool(dir: &std::path::Path, mode: Mode) -> Pool {
+    Pool {
+        name: "web".into(),
+        requests: Requests::default(),
+        dir: dir.to_path_buf(),
+        root: dir.to_path_buf(),
+        rules: Vec::new(),
+        error_pages: Vec::new(),
+        intercept_errors: false,
+        internal: Vec::new(),
+        mode,
+        script: (mode == Mode::Resident).then(|| dir.join("worker.php")),
+        isolation: Isolation::None,
+        warmup: Warmup::None,
+        warmup_paths: Vec::new(),
+        leak_check: 0,
+        isolation_method: IsolationMethod::Auto,
+        paranoid: false,
+        workers: 1,
+        min_workers: 1,
+        worker_idle_timeout: Duration::from_mins(1),
+        recycling: Recycling::default(),
+        process: Process::default(),
+        php_ini: None,
+        ini: Vec::new(),
+        admin_ini: Vec::new(),
+        queue_length: 1,
+        queue_timeout: Duration::from_secs(1),
+        request_timeout: Duration::from_secs(1),
+        request_grace: Duration::from_secs(1),
+        slow_log: Duration::ZERO,
+        health: Health {
+            path: String::new(),
+            status: None,
+        },
+        max_unavailable: 0,
+        boot_timeout: Duration::from_secs(1),
+        worker_binary: PathBuf::new(),
+    }
+}
+
 pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
     Config {
         dir: dir.to_path_buf(),
@@ -294,6 +335,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
         fastcgi: FastCgi::default(),
         proxy: Proxy::default(),
         rate: None,
+        compression: Compression::default(),
         log: Log {
             format: LogFormat::Text,
             level: tracing::Level::INFO,
@@ -301,40 +343,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
             file: None,
             access_file: None,
         },
-        pools: vec![Pool {
-            name: "web".into(),
-            requests: Requests::default(),
-            dir: dir.to_path_buf(),
-            root: dir.to_path_buf(),
-            mode,
-            script: (mode == Mode::Resident).then(|| dir.join("worker.php")),
-            isolation: Isolation::None,
-            warmup: Warmup::None,
-            warmup_paths: Vec::new(),
-            leak_check: 0,
-            isolation_method: IsolationMethod::Auto,
-            paranoid: false,
-            workers: 1,
-            min_workers: 1,
-            worker_idle_timeout: Duration::from_mins(1),
-            recycling: Recycling::default(),
-            process: Process::default(),
-            php_ini: None,
-            ini: Vec::new(),
-            admin_ini: Vec::new(),
-            queue_length: 1,
-            queue_timeout: Duration::from_secs(1),
-            request_timeout: Duration::from_secs(1),
-            request_grace: Duration::from_secs(1),
-            slow_log: Duration::ZERO,
-            health: Health {
-                path: String::new(),
-                status: None,
-            },
-            max_unavailable: 0,
-            boot_timeout: Duration::from_secs(1),
-            worker_binary: PathBuf::new(),
-        }],
+        pools: vec![pool(dir, mode)],
         stop_timeout: Duration::from_secs(1),
         reload: Reload::default(),
         watch: false,
