@@ -12,13 +12,17 @@ use http::{Method, request};
 use http_body::Body;
 
 use super::connection::{Client, Shared};
+use super::error_pages::Place;
+use super::files::Files;
 use super::params::{self, Source};
 use super::record::Record;
 use super::reply::{self, Ending, Refusal};
 use super::reply_body::{Content, ReplyBody};
-use super::route::{self, Route};
-use super::{Backend, body, check, static_files};
-use crate::dispatch::{Request, RequestBody};
+use super::route::{self, Route, Router};
+use super::rules::{self, Dress, Turn};
+use super::site::{self, Site};
+use super::{Backend, accel, body, check, error_pages, pack, static_files};
+use crate::dispatch::{Request, RequestBody, Response};
 
 /// Answers a request of HTTP/1.
 pub(super) async fn handle<B: Backend>(
@@ -28,22 +32,8 @@ pub(super) async fn handle<B: Backend>(
 ) -> Result<http::Response<ReplyBody>, Infallible> {
     let (mut head, body) = request.into_parts();
     let mut record = Record::begin(Arc::clone(client), &mut head, !body.is_end_stream());
-    let result = answer(&head, body, shared, &mut record).await;
-    let mut closes = false;
-    let mut response = match result {
-        Ok(response) => {
-            record.set(response.status(), Ending::Ok);
-            response
-        }
-        Err(refusal) => {
-            reply::report(record.id, &refusal);
-            let (status, ending) = refusal.outcome();
-            record.set(status, ending);
-            closes = refusal.closes();
-            reply::refused(record.id, &refusal, &head.method)
-        }
-    };
-    if record.unread || closes {
+    let mut response = respond(&head, body, shared, &mut record).await;
+    if record.unread {
         client.progress.set_linger();
     }
     // hyper is told of a stop only between two polls, maybe after this response.
@@ -55,48 +45,108 @@ pub(super) async fn handle<B: Backend>(
     Ok(response.map(|content| ReplyBody::new(content, record)))
 }
 
-/// The response to a request whose head is `head`.
-pub(super) async fn answer<B: Backend>(
+/// The response to a request whose head is `head`: the answer, or a page for a refusal.
+pub(super) async fn respond<B: Backend>(
     head: &request::Parts,
     body: impl Body<Data = Bytes> + Unpin,
     shared: &Shared<B>,
     record: &mut Record,
+) -> http::Response<Content> {
+    let mut manners = Manners::default();
+    let result = answer((head, body), shared, record, &mut manners).await;
+    let mut response = match result {
+        Ok(response) => {
+            record.set(response.status(), Ending::Ok);
+            response
+        }
+        Err(refusal) => {
+            reply::report(record.id, &refusal);
+            let (status, ending) = refusal.outcome();
+            record.set(status, ending);
+            record.unread |= refusal.closes();
+            let plain = reply::refused(record.id, &refusal, &head.method);
+            match manners.place.take() {
+                Some(place) => {
+                    Box::pin(error_pages::stand_in(
+                        (head, record),
+                        &refusal,
+                        (shared, place),
+                        plain,
+                    ))
+                    .await
+                }
+                None => plain,
+            }
+        }
+    };
+    manners.dress.put_on(response.status(), response.headers_mut());
+    response
+}
+
+/// What rules and settings of a site say of an answer, whatever it is.
+struct Manners<P> {
+    dress: Dress,
+    /// Where error pages are; set where there are any.
+    place: Option<Place<P>>,
+}
+
+impl<P> Default for Manners<P> {
+    fn default() -> Self {
+        Self {
+            dress: Dress::default(),
+            place: None,
+        }
+    }
+}
+
+impl<P> Manners<P> {
+    fn keep(&mut self, site: &Arc<Site<P>>, (pool, router): (usize, &Router)) {
+        self.place = (!router.pages().is_empty()).then(|| Place {
+            site: Arc::clone(site),
+            pool,
+        });
+    }
+}
+
+async fn answer<B: Backend>(
+    (head, body): (&request::Parts, impl Body<Data = Bytes> + Unpin),
+    shared: &Shared<B>,
+    record: &mut Record,
+    manners: &mut Manners<B::Pools>,
 ) -> Result<http::Response<Content>, Refusal> {
     check::head(head)?;
     if head.uri.path() == "*" {
         return Ok(reply::options(check::ALLOW_ANY));
     }
-    let path = route::decode(head.uri.path())?;
+    let asked = route::decode(head.uri.path())?;
     let announced = params::announced_length(&head.headers);
-    let first = shared.sites.open().await.map_err(Refusal::Broken)?;
-    if let Some(rate) = &first.config.rate {
-        let client = record.addresses().client;
-        let asked = shared.sites.clients.ask(rate, (head, &path), client);
-        asked.map_err(Refusal::TooManyRequests)?;
-    }
+    let first = admitted((head, &asked), shared, record).await?;
     let mut site = &*first;
-    let (mut pool, mut router) = site.pick(head, &path);
-    let mut route = router.route(&path, &shared.files, record.started)?;
+    let (mut pool, mut router) = site.pick(head, &asked);
+    manners.keep(&first, (pool, router));
+    let turned = match ruled(head, &asked, router, &mut manners.dress)? {
+        Ok(turned) => turned,
+        Err(elsewhere) => return Ok(elsewhere),
+    };
+    let path = turned.path.as_deref().unwrap_or(&asked);
+    let mut route = router.route(path, &shared.files, record.started)?;
     let (mut received, newer) = (RequestBody::Empty, OnceCell::new());
     if record.unread && matches!(route, Route::Script(_)) {
         // Boxed, as are files: their states would make the future of every request, which hyper moves, larger.
-        received = Box::pin(body::receive(body, announced, &site.config))
-            .await
-            .map_err(|refusal| match refusal {
-                Refusal::ClientGone if record.client.progress.malformed_body() => {
-                    Refusal::BadRequest("framing of the body")
-                }
-                refusal => refusal,
-            })?;
+        let result = Box::pin(body::receive(body, announced, &site.config)).await;
+        received = result.map_err(|refusal| named(refusal, record))?;
         record.unread = false;
         // The site may be another by now, and the pools of the first one may be gone.
         let now = shared.sites.open().await.map_err(Refusal::Broken)?;
         site = newer.get_or_init(|| now);
-        (pool, router) = site.pick(head, &path);
-        route = router.route(&path, &shared.files, record.started)?;
+        (pool, router) = site.pick(head, &asked);
+        route = router.route(path, &shared.files, record.started)?;
     }
     let script = match route {
-        Route::File(file) => return Box::pin(static_files::serve(head, file)).await,
+        Route::File(file) => {
+            let asked = file_asked(head, (&shared.sites.files, site), turned.unpacked);
+            return Box::pin(static_files::serve(&asked, file)).await;
+        }
         Route::AddSlash(location) => return Ok(reply::moved(&location, head.uri.query())),
         Route::Script(script) => script,
     };
@@ -105,6 +155,7 @@ pub(super) async fn answer<B: Backend>(
         id: record.id,
         head,
         script: &script,
+        query: turned.query.as_deref().or(head.uri.query()).unwrap_or_default(),
         root: router.root(),
         addresses: record.addresses(),
         body: (announced.is_some() || chunked).then(|| received.len()),
@@ -121,7 +172,113 @@ pub(super) async fn answer<B: Backend>(
         .await
         .map_err(Refusal::Dispatch)?;
     record.worker = Some(response.worker);
-    Ok(reply::from_script(response, &head.method))
+    let sent = (head, response, turned.unpacked);
+    from_script(sent, (&shared.sites.files, site), router, record).await
+}
+
+/// The site, if the client may ask it now.
+async fn admitted<B: Backend>(
+    (head, path): (&request::Parts, &[u8]),
+    shared: &Shared<B>,
+    record: &Record,
+) -> Result<Arc<Site<B::Pools>>, Refusal> {
+    let site = shared.sites.open().await.map_err(Refusal::Broken)?;
+    if let Some(rate) = &site.config.rate {
+        let client = record.addresses().client;
+        let asked = shared.sites.clients.ask(rate, (head, path), client);
+        asked.map_err(Refusal::TooManyRequests)?;
+    }
+    Ok(site)
+}
+
+/// A body that ends because its framing is wrong looks like one whose client has gone.
+fn named(refusal: Refusal, record: &Record) -> Refusal {
+    match refusal {
+        Refusal::ClientGone if record.client.progress.malformed_body() => {
+            Refusal::BadRequest("framing of the body")
+        }
+        refusal => refusal,
+    }
+}
+
+/// What is made of a script's answer.
+async fn from_script<P>(
+    (head, mut response, unpacked): (&request::Parts, Response, bool),
+    (files, site): (&Files, &Site<P>),
+    router: &Router,
+    record: &Record,
+) -> Result<http::Response<Content>, Refusal> {
+    if let Some(wanted) = accel::take(&mut response.headers, router.internal()) {
+        let asked = file_asked(head, (files, site), unpacked);
+        return Box::pin(accel::send((wanted, response), asked, record)).await;
+    }
+    if router.pages().intercepts(response.status) {
+        record.discard(response.body);
+        return Err(Refusal::Script(response.status));
+    }
+    let response = reply::from_script(response, &head.method);
+    if unpacked {
+        return Ok(response);
+    }
+    Ok(pack::answer(head, response, &site.config.compression))
+}
+
+/// What rules have made of a request.
+#[derive(Default)]
+struct Turned {
+    path: Option<Vec<u8>>,
+    query: Option<String>,
+    unpacked: bool,
+}
+
+/// Asks the rules. The inner error is a response that ends the matter.
+fn ruled(
+    head: &request::Parts,
+    path: &[u8],
+    router: &Router,
+    dress: &mut Dress,
+) -> Result<Result<Turned, http::Response<Content>>, Refusal> {
+    if router.rules().is_empty() {
+        return Ok(Ok(Turned::default()));
+    }
+    let ruling = rules::apply(
+        router.rules(),
+        &rules::Asked {
+            host: &site::host(head),
+            path,
+            query: head.uri.query(),
+            exists: &|| router.exists(path),
+        },
+    )?;
+    *dress = ruling.dress;
+    let mut turned = Turned {
+        unpacked: ruling.unpacked,
+        ..Turned::default()
+    };
+    match ruling.turn {
+        None => {}
+        Some(Turn::Refused(status)) => return Err(Refusal::Denied(status)),
+        Some(Turn::Away(location, status)) => return Ok(Err(reply::redirection(&location, status))),
+        Some(Turn::Path(path, query)) => (turned.path, turned.query) = (Some(path), Some(query)),
+    }
+    Ok(Ok(turned))
+}
+
+/// What is asked of a file.
+pub(super) fn file_asked<'a, P>(
+    head: &'a request::Parts,
+    (files, site): (&'a Files, &'a Site<P>),
+    unpacked: bool,
+) -> static_files::Asked<'a> {
+    static_files::Asked {
+        method: &head.method,
+        headers: &head.headers,
+        files,
+        compression: &site.config.compression,
+        packing: !unpacked,
+        siblings: true,
+        kind: None,
+    }
 }
 
 /// RFC 9110 §9.2.2; or its sender says so (draft-ietf-httpapi-idempotency-key-header).

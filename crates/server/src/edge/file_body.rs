@@ -1,18 +1,19 @@
-//! The body of a static file: pieces of it, read on tokio's blocking threads one at a time, so that a big file takes little memory
-//! and a slow disk holds no reactor.
+//! The body of a static file: pieces of it, read one at a time, so that a big file takes little memory.
 //!
-//! Called by `reply_body`. Runs in: server, on a reactor; reads on a blocking thread.
+//! What the kernel has in memory is read at once; for what it has not, one of tokio's blocking threads waits, so that a slow disk
+//! holds no reactor. Called by `reply_body`. Runs in: server, on a reactor.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tokio::task::JoinHandle;
 
 /// Bytes read at once.
@@ -82,6 +83,9 @@ impl FileBody {
                     if stop < end {
                         self.pieces.push_front(Piece::Part(stop, end));
                     }
+                    if let Some(bytes) = read_now(&self.file, start, stop) {
+                        return Poll::Ready(Some(bytes.inspect(|b| self.remaining -= b.len() as u64)));
+                    }
                     let file = Arc::clone(&self.file);
                     self.reading = Some(tokio::task::spawn_blocking(move || read(&file, start, stop)));
                 }
@@ -95,4 +99,22 @@ pub(super) fn read(file: &File, start: u64, end: u64) -> io::Result<Bytes> {
     let mut buffer = vec![0; usize::try_from(end - start).map_err(io::Error::other)?];
     file.read_exact_at(&mut buffer, start)?;
     Ok(Bytes::from(buffer))
+}
+
+/// As [`read`], if that needs no waiting for a disk.
+pub(super) fn read_now(file: &File, start: u64, end: u64) -> Option<io::Result<Bytes>> {
+    let mut buffer = vec![0; usize::try_from(end - start).ok()?];
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        let at = start + done as u64;
+        match preadv2(file, &mut [IoSliceMut::new(rest)], at, ReadWriteFlags::NOWAIT) {
+            Ok(0) => return Some(Err(io::ErrorKind::UnexpectedEof.into())),
+            Ok(read) => done += read,
+            Err(Errno::INTR) => {}
+            // Not in memory, or a file system that cannot tell.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) => return None,
+            Err(error) => return Some(Err(error.into())),
+        }
+    }
+    Some(Ok(Bytes::from(buffer)))
 }

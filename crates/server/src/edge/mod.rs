@@ -5,16 +5,20 @@
 //! → the [`Backend`] → `reply` (status, headers, error pages) → `record`, `access_log`. This module does not know workers; it is not the
 //! place for limits on PHP either. Called by `app`. Runs in: server, on the reactors.
 
+mod accel;
 pub(crate) mod access_log;
-
 mod addresses;
 mod body;
 mod check;
 mod clients;
+mod coding;
 mod connection;
+mod encoder;
+mod error_pages;
 mod exchange;
 mod fastcgi;
 mod file_body;
+mod files;
 mod forwarded;
 mod framing;
 mod gate;
@@ -23,6 +27,7 @@ mod linger;
 mod listen;
 mod listener;
 mod own;
+mod pack;
 mod params;
 mod proxy_protocol;
 mod range;
@@ -30,6 +35,7 @@ mod record;
 mod reply;
 mod reply_body;
 mod route;
+mod rules;
 mod site;
 mod static_files;
 #[cfg(test)]

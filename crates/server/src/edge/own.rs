@@ -99,6 +99,7 @@ fn encode((pool, router): (&Pool, &Router), (path, agent): (&str, &str), front: 
         id: RequestId::next(),
         head: &head,
         script: &script,
+        query: head.uri.query().unwrap_or_default(),
         root: router.root(),
         addresses: &Addresses::of_tcp(SocketAddr::new(here.ip(), 0), here, front.scheme),
         body: None,

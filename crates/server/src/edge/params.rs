@@ -24,6 +24,8 @@ pub(super) struct Source<'a> {
     pub(super) id: RequestId,
     pub(super) head: &'a request::Parts,
     pub(super) script: &'a Script<'a>,
+    /// `QUERY_STRING`
+    pub(super) query: &'a str,
     pub(super) root: &'a [u8],
     pub(super) addresses: &'a Addresses,
     /// Bytes of the body that was received; `None` when none was announced.
@@ -119,7 +121,6 @@ fn put_request(writer: &mut RequestWriter, source: &Source<'_>, target: &str) {
         .headers
         .get(CONTENT_TYPE)
         .map_or(&b""[..], HeaderValue::as_bytes);
-    let query = source.head.uri.query().unwrap_or_default();
     writer.param(b"DOCUMENT_URI", &script.name);
     writer.known(Known::Uri, b"REQUEST_URI", target.as_bytes());
     writer.param(b"SCRIPT_NAME", &script.name);
@@ -130,7 +131,7 @@ fn put_request(writer: &mut RequestWriter, source: &Source<'_>, target: &str) {
         b"REQUEST_METHOD",
         source.head.method.as_str().as_bytes(),
     );
-    writer.known(Known::Query, b"QUERY_STRING", query.as_bytes());
+    writer.known(Known::Query, b"QUERY_STRING", source.query.as_bytes());
     writer.known(Known::Script, b"SCRIPT_FILENAME", &script.filename);
     writer.param(b"PATH_INFO", &script.info);
     writer.param(b"FCGI_ROLE", b"RESPONDER");

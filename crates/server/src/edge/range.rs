@@ -2,7 +2,7 @@
 //!
 //! Called by `static_files`. Runs in: server, on a reactor.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName};
@@ -175,14 +175,10 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(text(headers, name)?).ok()
 }
 
-/// `time` without its fraction: HTTP dates have none.
-pub(super) fn whole_seconds(time: SystemTime) -> SystemTime {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn version() -> Version {

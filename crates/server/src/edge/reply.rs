@@ -39,6 +39,10 @@ pub(super) enum Refusal {
     BadRequest(&'static str),
     /// The path names nothing.
     NotFound,
+    /// A rule says so.
+    Denied(StatusCode),
+    /// The script has said so, and the site has a page of its own for it.
+    Script(StatusCode),
     /// The method is none of these.
     Method(&'static str),
     /// The head did not arrive in time.
@@ -130,6 +134,8 @@ impl Refusal {
         match self {
             Self::BadRequest(_) => (StatusCode::BAD_REQUEST, Ending::BadRequest),
             Self::NotFound => (StatusCode::NOT_FOUND, Ending::Refused),
+            Self::Denied(status) => (*status, Ending::Refused),
+            Self::Script(status) => (*status, Ending::Ok),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, Ending::Refused),
             Self::HeadTimeout => (StatusCode::REQUEST_TIMEOUT, Ending::HeadTimeout),
             Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, Ending::BodyTimeout),
@@ -149,6 +155,8 @@ impl Refusal {
     pub(super) fn closes(&self) -> bool {
         match self {
             Self::NotFound
+            | Self::Denied(_)
+            | Self::Script(_)
             | Self::Precondition
             | Self::Range(_)
             | Self::TooManyRequests(_)
@@ -263,14 +271,17 @@ pub(super) fn raw(id: RequestId, refusal: &Refusal) -> Vec<u8> {
 
 /// A redirection to the same path with a slash.
 pub(super) fn moved(location: &str, query: Option<&str>) -> http::Response<Content> {
-    let mut response = http::Response::new(Content::Empty);
-    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
     let target = match query {
         Some(query) => format!("{location}?{query}"),
         None => location.to_owned(),
     };
+    redirection(&target, StatusCode::MOVED_PERMANENTLY)
+}
+
+/// A redirection.
+pub(super) fn redirection(target: &str, status: StatusCode) -> http::Response<Content> {
+    let mut response = empty(status);
     let headers = response.headers_mut();
-    headers.insert(header::SERVER, SERVER);
     if let Ok(value) = HeaderValue::try_from(target) {
         headers.insert(header::LOCATION, value);
     }
@@ -356,6 +367,41 @@ fn script_length(headers: &mut HeaderMap, status: StatusCode) -> Option<u64> {
         return None;
     }
     length
+}
+
+/// The response for an error, with the body of a page.
+pub(super) fn paged(
+    plain: http::Response<Content>,
+    page: http::Response<Content>,
+    method: &Method,
+) -> http::Response<Content> {
+    let (mut parts, _) = plain.into_parts();
+    let (mut of_page, content) = page.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    for name in [
+        header::CONTENT_TYPE,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LANGUAGE,
+        header::VARY,
+    ] {
+        if let Some(value) = of_page.headers.remove(&name) {
+            parts.headers.insert(name, value);
+        }
+    }
+    let content = match (method, content) {
+        (&Method::HEAD, Content::Whole(bytes)) => {
+            parts
+                .headers
+                .insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+            Content::Empty
+        }
+        (&Method::HEAD, Content::Stream(stream, _)) => Content::Discarded(ResponseBody::Stream(stream)),
+        (&Method::HEAD, _) => Content::Empty,
+        // The length of a script's page is its own.
+        (_, Content::Stream(stream, _)) => Content::Stream(stream, None),
+        (_, content) => content,
+    };
+    http::Response::from_parts(parts, content)
 }
 
 /// Removes what speaks of a connection.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::file_body::FileBody;
+use super::pack::Packer;
 use super::record::Record;
 use super::reply::{self, Ending};
 use crate::dispatch::{DispatchError, ResponseBody};
@@ -26,13 +27,15 @@ pub(super) enum BrokenOff {
     File(#[from] std::io::Error),
     #[error("the script announced more bytes than it sent")]
     TooShort,
+    #[error("compressing: {0}")]
+    Pack(std::io::Error),
 }
 
 impl BrokenOff {
     fn ending(&self) -> Ending {
         match self {
             Self::Dispatch(error) => reply::dispatch_outcome(error).1,
-            Self::File(_) => Ending::Internal,
+            Self::File(_) | Self::Pack(_) => Ending::Internal,
             Self::TooShort => Ending::BadResponse,
         }
     }
@@ -52,6 +55,8 @@ pub(super) enum Content {
     Discarded(ResponseBody),
     /// A file.
     File(FileBody),
+    /// Any of them, compressed on its way.
+    Packed(Box<Packer>),
 }
 
 /// A [`Content`] with the record of its request.
@@ -100,6 +105,7 @@ impl ReplyBody {
             })),
             Content::Stream(stream, _) => stream.as_mut().poll_frame(cx).map_err(BrokenOff::from),
             Content::File(file) => file.poll_chunk(cx).map(|next| next.map(|r| Ok(Frame::data(r?)))),
+            Content::Packed(packer) => packer.poll_frame(cx),
         }
     }
 }
@@ -141,6 +147,7 @@ impl Body for ReplyBody {
             Content::Whole(_) | Content::TooShort(_) => false,
             Content::Stream(stream, _) => stream.is_end_stream(),
             Content::File(file) => file.is_end(),
+            Content::Packed(packer) => packer.is_end(),
         }
     }
 
@@ -149,7 +156,7 @@ impl Body for ReplyBody {
             Content::Empty | Content::Discarded(_) => SizeHint::with_exact(0),
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             // Unknown: hyper counts by the script's header then, and would take our word for it otherwise.
-            Content::TooShort(_) | Content::Stream(..) => SizeHint::default(),
+            Content::TooShort(_) | Content::Stream(..) | Content::Packed(_) => SizeHint::default(),
             Content::File(file) => SizeHint::with_exact(file.remaining()),
         }
     }

@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::error_pages::Pages;
 use super::reply::Refusal;
-use crate::config::{Mode, Pool};
+use crate::config::{Mode, Pool, Rule};
 
 /// How long a path may be taken to name no file although one was put there meanwhile. Saves a `stat` for each further request to
 /// the same path of a resident application.
@@ -43,7 +44,8 @@ pub(super) enum Route<'a> {
     File(PathBuf),
     /// PHP.
     Script(Script<'a>),
-    /// The path names a folder; a `/` is missing. The encoded path, with it.
+    /// The path names a folder; a `/` is missing. The encoded path, with it; it starts with exactly one, so that it names no other
+    /// host.
     AddSlash(String),
 }
 
@@ -70,6 +72,10 @@ pub(super) struct Router {
     front: Option<Front>,
     /// `/vendor/` is Composer's, not the site's.
     hides_vendor: bool,
+    rules: Vec<Rule>,
+    /// See [`Pool::internal`].
+    internal: Vec<(String, PathBuf)>,
+    pages: Pages,
 }
 
 #[derive(Debug)]
@@ -109,12 +115,32 @@ impl Router {
             hides_vendor: root == pool.dir,
             root,
             front,
+            rules: pool.rules.clone(),
+            internal: pool.internal.clone(),
+            pages: Pages::new(pool),
         }
     }
 
     /// How its pool runs PHP.
     pub(super) fn mode(&self) -> Mode {
         self.mode
+    }
+
+    pub(super) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    pub(super) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    pub(super) fn internal(&self) -> &[(String, PathBuf)] {
+        &self.internal
+    }
+
+    /// Whether `path`, decoded, names a file or a folder.
+    pub(super) fn exists(&self, path: &[u8]) -> bool {
+        Lookup::find(&self.full(path)) != Found::Nothing
     }
 
     /// `DOCUMENT_ROOT`
@@ -174,7 +200,7 @@ impl Router {
         let full = self.full(path);
         match Lookup::find(&full) {
             Found::File => Ok(Route::File(full)),
-            Found::Folder if !path.ends_with(b"/") => Ok(Route::AddSlash(encode(path))),
+            Found::Folder if !path.ends_with(b"/") => Ok(Route::AddSlash(encode(path) + "/")),
             Found::Folder => self.index(path, &full),
             Found::Nothing => self.front(Refusal::NotFound),
         }
@@ -315,7 +341,8 @@ pub(super) fn decode(raw: &str) -> Result<Cow<'_, [u8]>, Refusal> {
     resolve(&decoded).map(Cow::Owned)
 }
 
-fn resolve(path: &[u8]) -> Result<Vec<u8>, Refusal> {
+/// `.` and `..` resolved, slashes merged.
+pub(super) fn resolve(path: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut out: Vec<u8> = Vec::with_capacity(path.len());
     let mut segments = path.split(|&b| b == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {
@@ -346,8 +373,8 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
-/// `path` with a slash, encoded for a `Location`. It starts with exactly one slash, so that it names no other host.
-fn encode(path: &[u8]) -> String {
+/// `path`, encoded for a `Location`.
+pub(super) fn encode(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len() + 1);
     for &b in path {
         if b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b) {
@@ -363,7 +390,6 @@ fn encode(path: &[u8]) -> String {
             }
         }
     }
-    out.push('/');
     out
 }
 

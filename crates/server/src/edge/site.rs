@@ -10,6 +10,7 @@ use http::request;
 
 use super::access_log::AccessLog;
 use super::clients::Clients;
+use super::files::Files;
 use super::gate::Gate;
 use super::route::Router;
 use crate::config::{Config, Requests};
@@ -32,6 +33,11 @@ impl<P> Site<P> {
             config,
             pools,
         }
+    }
+
+    /// The router of a pool.
+    pub(super) fn router(&self, pool: usize) -> Option<&Router> {
+        self.routers.get(pool).map(|(_, router)| router)
     }
 
     /// Number of the pool that gets a request for `path`, decoded, and its router.
@@ -62,7 +68,7 @@ impl<P> Site<P> {
 }
 
 /// The host that a request is for, in small letters, without a port. RFC 9112 §3.2.2: that of the target goes before the header.
-fn host(head: &request::Parts) -> String {
+pub(super) fn host(head: &request::Parts) -> String {
     let header = || head.headers.get(HOST)?.to_str().ok();
     let text = head
         .uri
@@ -82,12 +88,7 @@ pub(super) fn name_of(host: &str) -> String {
 
 /// How closely a request is meant: characters of the host's and of the path's pattern. `None`: not at all.
 fn specificity(requests: &Requests, host: &str, path: &[u8]) -> Option<(usize, usize)> {
-    let of_host = best(&requests.hosts, |pattern| match pattern.strip_prefix("*.") {
-        Some(domain) => host
-            .strip_suffix(domain)
-            .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
-        None => pattern == host,
-    })?;
+    let of_host = best(&requests.hosts, |pattern| is_host(pattern, host))?;
     let of_path = best(&requests.paths, |pattern| is_path_of(pattern, path))?;
     Some((of_host, of_path))
 }
@@ -99,6 +100,16 @@ pub(super) fn is_path_of(pattern: &str, path: &[u8]) -> bool {
             .strip_prefix(folder.as_bytes())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")),
         None => pattern.as_bytes() == path,
+    }
+}
+
+/// Whether `host` is the one that `pattern` names, or one of those below it.
+pub(super) fn is_host(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        Some(domain) => host
+            .strip_suffix(domain)
+            .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        None => pattern == host,
     }
 }
 
@@ -116,6 +127,7 @@ fn best(patterns: &[String], fits: impl Fn(&str) -> bool) -> Option<usize> {
 pub(crate) struct Sites<P> {
     current: ArcSwap<Site<P>>,
     gate: Gate,
+    pub(super) files: Files,
     pub(super) log: Option<Arc<AccessLog>>,
     pub(super) clients: Arc<Clients>,
 }
@@ -126,6 +138,7 @@ impl<P> Sites<P> {
         Self {
             current: ArcSwap::from_pointee(first),
             gate: Gate::new(),
+            files: Files::default(),
             log: log.map(Arc::new),
             clients: Arc::new(Clients::new()),
         }

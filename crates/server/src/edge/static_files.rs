@@ -1,103 +1,208 @@
-//! Answers a request from a file: GET and HEAD, validators, preconditions, ranges, type by name.
+//! Answers a request from a file: GET and HEAD, validators, preconditions, ranges, and in the coding that the client likes.
 //!
-//! The file is opened, examined and (when small) read in one blocking task. Which file, is decided by `route`. Called by `exchange`.
-//! Runs in: server, on a reactor; files on tokio's blocking threads.
+//! Which file, is decided by `route` or by a script. A file may be sent in three forms, each with an `ETag` of its own: as it is; as
+//! the compressed file beside it, which has its own ranges; or compressed here, which has none. Called by `exchange`. Runs in:
+//! server, on a reactor.
 
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Method, Response, StatusCode, request};
+use http::{Method, Response, StatusCode};
 
-use super::file_body::{self, FileBody, Piece};
-use super::range::{self, Verdict, Version, Wanted};
+use super::coding::{self, Accepted};
+use super::file_body::{FileBody, Piece};
+use super::files::{Files, Kept, Siblings};
+use super::pack::Packer;
+use super::range::{self, Verdict, Wanted};
 use super::reply::{self, Refusal};
 use super::reply_body::Content;
+use crate::config::{Coding, Compression};
 
 /// Between the parts of a response with several ranges. It need not be secret: the lengths are known.
 const BOUNDARY: &str = "hearth-part-5b1f0c9e4d7a";
 /// Methods a file answers.
 const ALLOW: &str = "GET, HEAD";
 
+/// What is asked of a file.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a Method,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) files: &'a Files,
+    pub(super) compression: &'a Compression,
+    /// Whether it may be compressed here.
+    pub(super) packing: bool,
+    /// Whether a compressed file beside it may be sent for it.
+    pub(super) siblings: bool,
+    /// `Content-Type`, if somebody knows better than the name tells.
+    pub(super) kind: Option<HeaderValue>,
+}
+
 /// The response for the file at `path`.
-pub(super) async fn serve(head: &request::Parts, path: PathBuf) -> Result<Response<Content>, Refusal> {
-    if head.method != Method::GET && head.method != Method::HEAD {
+pub(super) async fn serve(asked: &Asked<'_>, path: PathBuf) -> Result<Response<Content>, Refusal> {
+    if *asked.method != Method::GET && *asked.method != Method::HEAD {
         return Err(Refusal::Method(ALLOW));
     }
-    let kind = media_type(&path);
-    let opened = tokio::task::spawn_blocking(move || open(&path)).await;
-    let opened = opened
-        .unwrap_or_else(|lost| Err(io::Error::other(lost)))
-        .map_err(refusal)?;
-    let Opened { file, small, version } = opened;
-    match range::evaluate(&head.headers, &version) {
-        Verdict::Failed => return Err(Refusal::Precondition),
-        Verdict::NotModified => {
-            let mut response = reply::empty(StatusCode::NOT_MODIFIED);
-            put_version(response.headers_mut(), &version);
-            return Ok(response);
-        }
-        Verdict::Send => {}
-    }
-    let wanted = range::wanted(&head.method, &head.headers, &version);
-    let mut response = reply::empty(StatusCode::OK);
-    let headers = response.headers_mut();
-    put_version(headers, &version);
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(header::CONTENT_TYPE, kind.clone());
-    let size = version.size;
-    match wanted {
-        Wanted::Nothing => return Err(Refusal::Range(size)),
-        Wanted::Whole if head.method == Method::HEAD => {
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-        }
-        Wanted::Whole => {
-            *response.body_mut() = match small {
-                Some(bytes) => Content::Whole(bytes),
-                None => Content::File(FileBody::new(file, [Piece::Part(0, size)])),
-            };
-        }
-        Wanted::Parts(parts) => {
-            put_parts(headers, &parts, size)?;
-            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-            *response.body_mut() = Content::File(FileBody::new(file, pieces(&parts, size, &kind)));
-        }
+    let kept = asked.files.get(&path).await.map_err(refusal)?;
+    let (form, varies) = form(asked, kept, path).await;
+    let mut response = represent(asked, &form)?;
+    if varies {
+        coding::put_vary(response.headers_mut());
     }
     Ok(response)
 }
 
-struct Opened {
-    file: File,
-    small: Option<Bytes>,
-    version: Version,
+/// How the file is sent.
+struct Form {
+    kept: Arc<Kept>,
+    path: PathBuf,
+    kind: HeaderValue,
+    /// What its bytes are, coded by whomever.
+    coding: Option<Coding>,
+    here: Option<Here>,
 }
 
-fn open(path: &Path) -> io::Result<Opened> {
-    let file = File::open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let modified = range::whole_seconds(meta.modified()?);
-    let seconds = modified
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let size = meta.len();
-    let version = Version {
-        etag: format!("\"{seconds:x}-{size:x}\""),
-        modified,
-        size,
-    };
-    let small = if size <= file_body::CHUNK {
-        Some(file_body::read(&file, 0, size)?)
+/// Compressed here.
+enum Here {
+    /// All of it.
+    Whole(Bytes),
+    /// On its way.
+    OnItsWay,
+}
+
+/// Which form this client gets, and whether another one may get another.
+async fn form(asked: &Asked<'_>, kept: Arc<Kept>, path: PathBuf) -> (Form, bool) {
+    let settings = asked.compression;
+    let kind = asked.kind.clone().unwrap_or_else(|| kept.kind.clone());
+    let packable = asked.packing
+        && !settings.algorithms.is_empty()
+        && kept.version.size >= settings.min_size.0
+        && coding::is_packable(Some(&kind), settings);
+    let siblings = if settings.precompressed && asked.siblings {
+        asked.files.siblings(&path, &kept).await
     } else {
-        None
+        Siblings::default()
     };
-    Ok(Opened { file, small, version })
+    let varies = packable || !siblings.is_empty();
+    let plain = |kept, path| Form {
+        kept,
+        path,
+        kind: kind.clone(),
+        coding: None,
+        here: None,
+    };
+    if !varies || !asked.headers.contains_key(header::ACCEPT_ENCODING) {
+        return (plain(kept, path), varies);
+    }
+    let accepted = Accepted::of(asked.headers);
+    let taken = siblings.iter().filter(|(coding, ..)| accepted.takes(*coding));
+    // What the client likes best; of equals the smallest.
+    let best = taken.max_by_key(|(coding, sibling, _)| {
+        (accepted.weight(*coding), std::cmp::Reverse(sibling.version.size))
+    });
+    if let Some((coding, sibling, beside)) = best {
+        let mut form = plain(Arc::clone(sibling), beside.clone());
+        form.coding = Some(*coding);
+        return (form, true);
+    }
+    // A part of what is compressed here could not be told from a part of something else.
+    let partial = asked.headers.contains_key(header::RANGE);
+    let coding = (packable && !partial)
+        .then(|| accepted.best(&settings.algorithms))
+        .flatten();
+    let here = match coding {
+        None => None,
+        Some(coding) => match asked.files.packed((&path, &kept), coding, settings).await {
+            Some(bytes) => Some(Here::Whole(bytes)),
+            None if kept.small.is_none() => Some(Here::OnItsWay),
+            None => None,
+        },
+    };
+    let mut form = plain(kept, path);
+    form.coding = coding.filter(|_| here.is_some());
+    form.here = here;
+    (form, true)
+}
+
+/// The file in this form, or the part of it that is wanted.
+fn represent(asked: &Asked<'_>, form: &Form) -> Result<Response<Content>, Refusal> {
+    let version = &form.kept.version;
+    match range::evaluate(asked.headers, version) {
+        Verdict::Failed => return Err(Refusal::Precondition),
+        Verdict::NotModified => {
+            let mut response = reply::empty(StatusCode::NOT_MODIFIED);
+            put_version(response.headers_mut(), form);
+            return Ok(response);
+        }
+        Verdict::Send => {}
+    }
+    let mut response = reply::empty(StatusCode::OK);
+    let headers = response.headers_mut();
+    put_version(headers, form);
+    headers.insert(header::CONTENT_TYPE, form.kind.clone());
+    if let Some(coding) = form.coding {
+        headers.insert(header::CONTENT_ENCODING, coding::name(coding));
+    }
+    if let Some(here) = &form.here {
+        *response.body_mut() = packed(asked, form, here)?;
+        return Ok(headed(asked.method, response));
+    }
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let size = version.size;
+    match range::wanted(asked.method, asked.headers, version) {
+        Wanted::Nothing => return Err(Refusal::Range(size)),
+        Wanted::Whole => *response.body_mut() = whole(asked.method, form)?,
+        Wanted::Parts(parts) => {
+            put_parts(headers, &parts, size)?;
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            let file = form.kept.open(&form.path).map_err(refusal)?;
+            *response.body_mut() = Content::File(FileBody::new(file, pieces(&parts, size, &form.kind)));
+        }
+    }
+    if *asked.method == Method::HEAD {
+        response
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    }
+    Ok(response)
+}
+
+fn whole(method: &Method, form: &Form) -> Result<Content, Refusal> {
+    if *method == Method::HEAD {
+        return Ok(Content::Empty);
+    }
+    if let Some(bytes) = &form.kept.small {
+        return Ok(Content::Whole(bytes.clone()));
+    }
+    let file = form.kept.open(&form.path).map_err(refusal)?;
+    let all = Piece::Part(0, form.kept.version.size);
+    Ok(Content::File(FileBody::new(file, [all])))
+}
+
+fn packed(asked: &Asked<'_>, form: &Form, here: &Here) -> Result<Content, Refusal> {
+    if let Here::Whole(bytes) = here {
+        return Ok(Content::Whole(bytes.clone()));
+    }
+    let out_of_memory = || Refusal::File(io::ErrorKind::OutOfMemory.into());
+    let file = form.kept.open(&form.path).map_err(refusal)?;
+    let body = FileBody::new(file, [Piece::Part(0, form.kept.version.size)]);
+    let coding = form.coding.ok_or_else(out_of_memory)?;
+    let packer = Packer::of_file(body, coding, asked.compression);
+    Ok(Content::Packed(Box::new(packer.ok_or_else(out_of_memory)?)))
+}
+
+/// To HEAD the same without its body.
+fn headed(method: &Method, mut response: Response<Content>) -> Response<Content> {
+    if *method == Method::HEAD {
+        let content = std::mem::replace(response.body_mut(), Content::Empty);
+        if let Content::Whole(bytes) = content {
+            let length = HeaderValue::from(bytes.len());
+            response.headers_mut().insert(header::CONTENT_LENGTH, length);
+        }
+    }
+    response
 }
 
 /// A file that vanished meanwhile or may not be read does not exist for the client.
@@ -108,12 +213,11 @@ fn refusal(error: io::Error) -> Refusal {
     }
 }
 
-fn put_version(headers: &mut HeaderMap, version: &Version) {
-    if let Ok(etag) = HeaderValue::try_from(version.etag.as_str()) {
-        headers.insert(header::ETAG, etag);
-    }
-    if let Ok(date) = HeaderValue::try_from(httpdate::fmt_http_date(version.modified)) {
-        headers.insert(header::LAST_MODIFIED, date);
+fn put_version(headers: &mut HeaderMap, form: &Form) {
+    headers.insert(header::ETAG, form.kept.etag.clone());
+    headers.insert(header::LAST_MODIFIED, form.kept.last_modified.clone());
+    if form.here.is_some() {
+        coding::weaken(headers);
     }
 }
 
@@ -146,15 +250,4 @@ fn pieces(parts: &[(u64, u64)], size: u64, kind: &HeaderValue) -> Vec<Piece> {
     }
     pieces.push(Piece::Text(Bytes::from(format!("\r\n--{BOUNDARY}--\r\n"))));
     pieces
-}
-
-/// By the extension; text is taken for UTF-8.
-fn media_type(path: &Path) -> HeaderValue {
-    match mime_guess::from_path(path).first_raw() {
-        None => HeaderValue::from_static("application/octet-stream"),
-        Some(kind) if kind.starts_with("text/") => {
-            HeaderValue::try_from(format!("{kind}; charset=utf-8")).unwrap_or(HeaderValue::from_static(kind))
-        }
-        Some(kind) => HeaderValue::from_static(kind),
-    }
 }
