@@ -6,18 +6,6 @@ use std::path::Path;
 
 use crate::harness::{Folder, Server};
 
-fn folder(name: &str, files: &[(&str, &str)]) -> Folder {
-    let folder = Folder::new(name);
-    for (file, text) in files {
-        folder.write(file, text);
-    }
-    folder
-}
-
-fn serve(folder: &Folder) -> Server {
-    Server::start(&folder.app(), &["pool.web.workers=1"])
-}
-
 /// Asserts that the server says `found` of its folder.
 fn assert_said(server: &Server, found: &str) {
     let said = server.log.wait("settings resolved", |_| true);
@@ -26,14 +14,14 @@ fn assert_said(server: &Server, found: &str) {
 
 #[test]
 fn a_symfony_application_is_served_resident() {
-    let folder = folder("symfony", &[("empty", "")]);
+    let folder = Folder::with("symfony", &[("empty", "")]);
     let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/symfony");
     for entry in fs::read_dir(demo.canonicalize().unwrap()).unwrap().flatten() {
         if entry.file_name() != "hearth.toml" {
             symlink(entry.path(), folder.path().join(entry.file_name())).unwrap();
         }
     }
-    let server = serve(&folder);
+    let server = folder.serve();
     assert_said(&server, "found config/bundles.php: a Symfony application");
     assert_said(&server, "resident mode with public/index.php");
     assert_eq!(server.get("/api/hello").text(), "{\"message\":\"Hello, world!\"}");
@@ -52,8 +40,8 @@ fn a_folder_of_scripts_is_served_by_their_names() {
         ("vendor/lib/test.php", "<?php echo 'never';"),
         ("composer.lock", "{}"),
     ];
-    let folder = folder("plain", &files);
-    let server = serve(&folder);
+    let folder = Folder::with("plain", &files);
+    let server = folder.serve();
     assert_said(&server, "found no known framework and no index.php");
     assert_said(&server, "classic mode; the URL names the script");
     for (target, status, text) in [
@@ -97,8 +85,8 @@ fn a_wordpress_site_is_served_by_its_front_controller() {
         (".htaccess", "secret"),
         ("wp-config.php.bak", "secret"),
     ];
-    let folder = folder("wordpress", &files);
-    let server = serve(&folder);
+    let folder = Folder::with("wordpress", &files);
+    let server = folder.serve();
     assert_said(&server, "found wp-includes/version.php: WordPress");
     for (target, text) in [
         ("/", "front for /"),

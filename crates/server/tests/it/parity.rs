@@ -178,6 +178,8 @@ impl Peers {
         let own = [
             format!("pool.web.php_ini=\"{}\"", folder.join("php.ini").display()),
             format!("pool.web.workers={}", self.workers),
+            // As nginx has it unless told otherwise.
+            "compression.algorithms=[]".to_owned(),
             "root=\"public\"".to_owned(),
         ];
         let settings: Vec<&str> = mode

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::App;
+use super::{App, Server};
 
 /// A folder that nobody else uses, empty at first. Every user may read it. It stays when the test fails.
 #[derive(Debug)]
@@ -19,6 +19,20 @@ impl Folder {
         let dir = std::env::temp_dir().join(format!("hearth-{name}-{}-{number}", std::process::id()));
         fs::create_dir(&dir).unwrap();
         Self(dir)
+    }
+
+    /// With these files.
+    pub(crate) fn with(name: &str, files: &[(&str, &str)]) -> Self {
+        let folder = Self::new(name);
+        for (file, text) in files {
+            folder.write(file, text);
+        }
+        folder
+    }
+
+    /// A server of it, with one worker.
+    pub(crate) fn serve(&self) -> Server {
+        Server::start(&self.app(), &["pool.web.workers=1"])
     }
 
     /// Where it is.
