@@ -1,6 +1,7 @@
 //! Requests that take long: what the log says of them, and how they end. See docs/timeouts.md.
 
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,12 +11,14 @@ use crate::harness::{App, Server};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(150);
-/// How late the server may be, as a rule. Alone on the machine it is a few milliseconds.
+/// How late the server may be. Alone on the machine it is a few milliseconds.
 const LATE: Duration = Duration::from_millis(100);
 /// What a loaded machine may add now and then.
 const SLACK: Duration = Duration::from_secs(1);
-/// How often each is tried; the median is held against [`LATE`].
-const TIMES: usize = 3;
+/// How often each is tried, and has to be in time.
+const TIMES: usize = 2;
+/// How often it is tried if it is not.
+const AT_MOST: usize = 10;
 
 const CLASSIC: [&str; 2] = ["pool.web.mode=classic", "pool.web.script=public/index.php"];
 const REWIND: [&str; 2] = ["pool.web.mode=resident", "pool.web.isolation_method=rewind"];
@@ -132,26 +135,22 @@ impl Hang {
         Self { uri, after, offset }
     }
 
-    /// How long its client waited for its 504, and how long no other request could run. By the server's clock: this process may
-    /// have had to wait for its turn.
-    fn took(&self, server: &Server) -> (Duration, Duration) {
+    /// Whether its client had its 504, and its worker was free, in time. By the server's clock: this process may have had to wait for
+    /// its turn.
+    fn was_in_time(&self, server: &Server) -> bool {
         let took = |uri: &str| {
             let line = server.out.wait_for_line_with(&format!("\"target\":\"{uri}\""));
             let line: Value = serde_json::from_str(&line).unwrap();
             Duration::from_secs_f64(line["ms"].as_f64().unwrap() / 1e3)
         };
-        (took(&self.uri), self.offset + took(&self.after))
+        let (answered, free) = (took(&self.uri), self.offset + took(&self.after));
+        assert!(answered >= TIMEOUT, "{}: {answered:?}", self.uri);
+        let is = answered < TIMEOUT + LATE && free < TIMEOUT + GRACE + LATE;
+        if !is {
+            eprintln!("{}: 504 after {answered:?}, worker free after {free:?}", self.uri);
+        }
+        is
     }
-}
-
-#[track_caller]
-fn assert_in_time(mut all: Vec<Duration>, limit: Duration, what: &str) {
-    all.sort();
-    let (median, worst) = (all[all.len() / 2], all[all.len() - 1]);
-    assert!(
-        median < limit + LATE && worst < limit + SLACK,
-        "{what}: {all:?}, limit {limit:?}"
-    );
 }
 
 #[test]
@@ -172,25 +171,26 @@ fn whatever_hangs_is_ended_in_time_and_the_log_says_where() {
         "pool.web.request_grace=\"150 ms\"",
     ];
     in_each_way(&settings, |server, way| {
-        let all: Vec<Vec<Hang>> = (0..cases.len())
-            .map(|case| {
-                let numbers = case * TIMES..(case + 1) * TIMES;
-                let run = |number| Hang::run(server, format!("{}{number}", cases[case].0), number);
-                numbers.map(run).collect()
-            })
-            .collect();
-        for ((uri, frames), hangs) in cases.iter().zip(all) {
+        let run = |case: usize, times: Range<usize>| -> Vec<Hang> {
+            let number = |time| case * AT_MOST + time;
+            times
+                .map(|time| Hang::run(server, format!("{}{}", cases[case].0, number(time)), number(time)))
+                .collect()
+        };
+        let all: Vec<Vec<Hang>> = (0..cases.len()).map(|case| run(case, 0..TIMES)).collect();
+        for (case, mut hangs) in all.into_iter().enumerate() {
+            let (uri, frames) = cases[case];
             for hang in &hangs {
                 let event = said(server, "request timed out", &hang.uri);
                 assert_stack(&event, &[frames, "/respond.php:"]);
             }
-            let (answered, free): (Vec<_>, Vec<_>) = hangs.iter().map(|hang| hang.took(server)).unzip();
-            assert!(
-                answered.iter().all(|took| *took >= TIMEOUT),
-                "{way:?} {uri}: {answered:?}"
-            );
-            assert_in_time(answered, TIMEOUT, &format!("{way:?} {uri}, 504"));
-            assert_in_time(free, TIMEOUT + GRACE, &format!("{way:?} {uri}, worker free"));
+            let in_time = |hangs: &[Hang]| hangs.iter().filter(|hang| hang.was_in_time(server)).count();
+            if in_time(&hangs) == TIMES {
+                continue;
+            }
+            // Is it the server, or the machine, which has other work?
+            hangs.extend(run(case, TIMES..AT_MOST));
+            assert!(in_time(&hangs) >= TIMES, "{way:?} {uri}: late as a rule");
         }
     });
 }
