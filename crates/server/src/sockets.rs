@@ -56,6 +56,12 @@ impl SocketFile {
         &self.path
     }
 
+    /// Whether the path still leads to it.
+    pub(crate) fn is_there(&self) -> bool {
+        let place = |identity: Identity| (identity.0, identity.1);
+        identity(&self.path).map(place) == self.identity.map(place)
+    }
+
     /// It is ours from now on.
     pub(crate) fn own(&self) {
         // Relaxed, here and below: a flag on its own, used on one thread.

@@ -45,6 +45,8 @@ pub(crate) enum BindError {
 pub(crate) struct AdminListener {
     listener: UnixListener,
     file: Arc<SocketFile>,
+    /// Its folder is the server's choice.
+    is_default: bool,
 }
 
 /// Another handle of an admin socket, for the server's successor.
@@ -53,6 +55,7 @@ pub(crate) struct Share {
     /// The socket.
     pub(crate) listener: UnixListener,
     file: Arc<SocketFile>,
+    is_default: bool,
 }
 
 impl AdminListener {
@@ -60,23 +63,18 @@ impl AdminListener {
     pub(crate) fn bind(config: &Config) -> Result<Option<Self>, BindError> {
         let set = &config.admin_socket;
         for path in place::candidates(&[&config.name], set) {
-            let bound = if *set == AdminSocket::Default {
-                path.parent()
-                    .map_or(Ok(()), place::prepare)
-                    .and_then(|()| bind(&path, Access::Owner, BACKLOG))
-            } else {
-                bind(&path, Access::Owner, BACKLOG)
-            };
+            let is_default = *set == AdminSocket::Default;
+            let bound = bind_at(&path, is_default);
             let shown = path.display().to_string();
             match bound {
                 Ok(listener) => {
-                    return Ok(Some(Self::new(listener, path)));
+                    return Ok(Some(Self::new(listener, path, is_default)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     let dir = config.dir.display().to_string();
                     return Err(BindError::InUse { dir, path: shown });
                 }
-                Err(error) if *set == AdminSocket::Default => {
+                Err(error) if is_default => {
                     debug!(path = shown, %error, "admin socket not bound");
                 }
                 Err(error) => return Err(BindError::Io { path: shown, error }),
@@ -91,14 +89,20 @@ impl AdminListener {
     }
 
     /// One that another server has bound at `path` and shares with this one. The file is that server's until [`Self::own`].
-    pub(crate) fn adopt(listener: UnixListener, path: PathBuf) -> Self {
-        let file = Arc::new(SocketFile::of_another(path));
-        Self { listener, file }
+    pub(crate) fn adopt(listener: UnixListener, path: PathBuf, config: &Config) -> Self {
+        Self {
+            listener,
+            file: Arc::new(SocketFile::of_another(path)),
+            is_default: config.admin_socket == AdminSocket::Default,
+        }
     }
 
-    fn new(listener: UnixListener, path: PathBuf) -> Self {
-        let file = Arc::new(SocketFile::new(path));
-        Self { listener, file }
+    fn new(listener: UnixListener, path: PathBuf, is_default: bool) -> Self {
+        Self {
+            listener,
+            file: Arc::new(SocketFile::new(path)),
+            is_default,
+        }
     }
 
     /// The file is ours from now on.
@@ -120,6 +124,7 @@ impl AdminListener {
         Ok(Share {
             listener: self.listener.try_clone()?,
             file: Arc::clone(&self.file),
+            is_default: self.is_default,
         })
     }
 
@@ -143,6 +148,7 @@ impl Share {
         Ok(Self {
             listener: self.listener.try_clone()?,
             file: Arc::clone(&self.file),
+            is_default: self.is_default,
         })
     }
 
@@ -151,8 +157,26 @@ impl Share {
         self.file.path()
     }
 
+    /// Binds the path anew if its file is no more, or another: somebody has cleaned up. `None`: there is no need to.
+    pub(crate) fn repair(&self) -> Option<io::Result<AdminListener>> {
+        if self.file.is_there() {
+            return None;
+        }
+        let path = self.path().to_owned();
+        let bound = bind_at(&path, self.is_default);
+        Some(bound.map(|listener| AdminListener::new(listener, path, self.is_default)))
+    }
+
     /// The file is the successor's from now on.
     pub(crate) fn give_away(&self) {
         self.file.give_away();
     }
+}
+
+/// Binds `path`, whose folder is made where it is the server's choice.
+fn bind_at(path: &Path, is_default: bool) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent().filter(|_| is_default) {
+        place::prepare(folder)?;
+    }
+    bind(path, Access::Owner, BACKLOG)
 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -23,6 +23,8 @@ use crate::supervise::status::{measure, seconds};
 
 /// Questions that may wait; who asks more waits to ask.
 const ASKS: usize = 16;
+/// Pause between two looks at the file of the admin socket.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The admin socket, and what is known without asking a part.
 #[derive(Debug)]
@@ -37,6 +39,12 @@ pub(super) struct Answers {
     probes: Option<TcpListener>,
     /// Nobody new is listened to from then on.
     until: CancellationToken,
+    /// The same, of the admin socket that is bound now.
+    admin_until: CancellationToken,
+    /// When it is looked whether that is still there.
+    next_look: Instant,
+    /// It was said that it cannot be bound anew.
+    told: bool,
     since: Instant,
     world: Arc<World>,
     dir: String,
@@ -54,6 +62,9 @@ impl Answers {
             admin: None,
             probes: None,
             until: CancellationToken::new(),
+            admin_until: CancellationToken::new(),
+            next_look: Instant::now() + LOOK,
+            told: false,
             since: Instant::now(),
             world,
             dir: config.dir.display().to_string(),
@@ -68,15 +79,7 @@ impl Answers {
         probes: Option<ProbeListener>,
     ) -> io::Result<()> {
         if let Some(socket) = socket {
-            socket.own();
-            self.admin = Some(socket.share()?);
-            info!(path = %socket.path().display(), "admin socket ready");
-            let (ask, until) = (self.ask.clone(), self.until.clone());
-            self.tasks.spawn(async move {
-                if let Err(error) = socket.serve(ask, until).await {
-                    warn!(%error, "admin socket given up");
-                }
-            });
+            self.listen_at(socket)?;
         }
         if let Some(probes) = probes {
             self.probes = Some(probes.share()?);
@@ -89,6 +92,40 @@ impl Answers {
             });
         }
         Ok(())
+    }
+
+    fn listen_at(&mut self, socket: AdminListener) -> io::Result<()> {
+        socket.own();
+        self.admin = Some(socket.share()?);
+        self.admin_until = self.until.child_token();
+        info!(path = %socket.path().display(), "admin socket ready");
+        let (ask, until) = (self.ask.clone(), self.admin_until.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = socket.serve(ask, until).await {
+                warn!(%error, "admin socket given up");
+            }
+        });
+        Ok(())
+    }
+
+    /// A server that cannot be asked or told would have to be restarted for it.
+    fn repair(&mut self) {
+        let Some(admin) = &self.admin else { return };
+        let Some(repaired) = admin.repair() else { return };
+        let path = admin.path().display().to_string();
+        let former = self.admin_until.clone();
+        match repaired.and_then(|socket| self.listen_at(socket)) {
+            Ok(()) => {
+                former.cancel();
+                self.told = false;
+                warn!(path, "admin socket was removed, and is bound anew");
+            }
+            Err(error) if !self.told => {
+                self.told = true;
+                warn!(path, %error, "admin socket was removed, and cannot be bound anew");
+            }
+            Err(_) => {}
+        }
     }
 
     /// What listens, for a successor.
@@ -107,10 +144,21 @@ impl Answers {
 
     /// The next question. Cancel-safe.
     pub(super) async fn next(&mut self) -> Ask {
-        match self.asks.recv().await {
-            Some(ask) => ask,
-            // Never: a sender is kept.
-            None => std::future::pending().await,
+        loop {
+            // Cancel-safe: both are.
+            let asked = tokio::select! {
+                asked = self.asks.recv() => asked,
+                () = tokio::time::sleep_until(self.next_look.into()) => {
+                    self.next_look = Instant::now() + LOOK;
+                    self.repair();
+                    continue;
+                }
+            };
+            match asked {
+                Some(ask) => return ask,
+                // Never: a sender is kept.
+                None => std::future::pending().await,
+            }
         }
     }
 

@@ -147,7 +147,7 @@ impl Inherited {
     pub(super) fn admin(&mut self, config: &Config) -> Result<(Option<AdminListener>, bool), BindError> {
         match self.admin.take() {
             Some((path, listener)) if AdminListener::is_meant(config, &path) => {
-                Ok((Some(AdminListener::adopt(listener, path)), true))
+                Ok((Some(AdminListener::adopt(listener, path, config)), true))
             }
             _ => Ok((AdminListener::bind(config)?, false)),
         }

@@ -196,6 +196,22 @@ fn a_server_is_found_by_the_setting_it_was_started_with() {
 }
 
 #[test]
+fn an_admin_socket_that_is_removed_comes_back() {
+    let mut server = Server::start(&App::of_tests(), &RESIDENT);
+    let anew = "admin socket was removed, and is bound anew";
+    fs::remove_file(server.file("admin.sock")).unwrap();
+    server.log.wait(anew, |_| true);
+    assert_eq!(server.status()["pid"], server.pid());
+    // A successor gets the new one.
+    server.replace(1);
+    server.log.wait_for_count("server stopped", 1);
+    assert_eq!(server.status()["pid"], server.pid());
+    fs::remove_file(server.file("admin.sock")).unwrap();
+    server.log.wait_for_count(anew, 2);
+    assert_eq!(server.status()["pid"], server.pid());
+}
+
+#[test]
 fn without_a_server_the_command_says_so() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
     let dir = std::env::temp_dir();
