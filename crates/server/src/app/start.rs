@@ -130,6 +130,7 @@ impl Start {
             previous: None,
             reloading: None,
             changes: self.changes,
+            changed_while_booting: 0,
             last_wanted: None,
             queue: VecDeque::new(),
             replacement_is_due: false,
@@ -166,7 +167,7 @@ impl Start {
         loop {
             // Cancel-safe: each of the four is.
             tokio::select! {
-                () = changes.next() => break,
+                _ = changes.next() => break,
                 ask = self.outside.answers.next() => answer(&mut self.outside, ask),
                 () = self.outside.notifier.beat() => {}
                 order = signals.next() => if is_stop(order, &self.outside) { return false },

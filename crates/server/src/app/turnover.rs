@@ -2,6 +2,7 @@
 //!
 //! Called by `server`, whose state it is about; how a release is prepared is the affair of `reload`. Runs in: server, on the main thread.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,9 @@ use crate::config::Sources;
 
 /// Shortest time between two reloads that an application asks for.
 const BETWEEN_WANTED: Duration = Duration::from_secs(10);
+
+/// Changes in a row that come while code boots: whoever saves a file does that now and then.
+const TOO_OFTEN: u32 = 5;
 
 /// A release, and where its settings came from.
 #[derive(Clone, Debug)]
@@ -54,6 +58,23 @@ impl Server {
             info!(wish = ?waiting.wish, "reload waits for the one under way");
             self.queue.push_back(waiting);
         }
+    }
+
+    /// `path` has changed.
+    pub(super) fn wish_for_change(&mut self, path: &Path) {
+        if self.reloading.is_some() {
+            self.changed_while_booting += 1;
+            if self.changed_while_booting == TOO_OFTEN {
+                warn!(
+                    path = %path.display(),
+                    "this file changes whenever the application boots, so that it boots again and again: have it written below var or \
+                     cache"
+                );
+            }
+        } else {
+            self.changed_while_booting = 0;
+        }
+        self.wish(Waiting::new(Wish::Anew, None));
     }
 
     fn start_reload(&mut self, mut waiting: Waiting) {
@@ -174,8 +195,8 @@ async fn retirement(release: Arc<Release>, let_go: CancellationToken) {
     release.end(Instant::now()).await;
 }
 
-/// Returns a moment after files have changed, if they are watched. Cancel-safe.
-pub(super) async fn changed(changes: &mut Option<Changes>) {
+/// Returns a moment after files have changed, if they are watched: one of them. Cancel-safe.
+pub(super) async fn changed(changes: &mut Option<Changes>) -> PathBuf {
     match changes {
         Some(changes) => changes.next().await,
         None => std::future::pending().await,

@@ -39,7 +39,7 @@ const SUFFIXES: [&str; 13] = [
 
 /// Changes to come.
 #[derive(Debug)]
-pub(super) struct Changes(mpsc::Receiver<()>);
+pub(super) struct Changes(mpsc::Receiver<PathBuf>);
 
 impl Changes {
     /// Watches the folders of `config`; `hold` is called at each change, on another thread.
@@ -67,10 +67,11 @@ impl Changes {
         Ok(Self(told))
     }
 
-    /// Returns a moment after files have changed. Cancel-safe.
-    pub(super) async fn next(&mut self) {
-        if self.0.recv().await.is_none() {
-            std::future::pending::<()>().await;
+    /// Returns a moment after files have changed: one of them. Cancel-safe.
+    pub(super) async fn next(&mut self) -> PathBuf {
+        match self.0.recv().await {
+            Some(path) => path,
+            None => std::future::pending().await,
         }
     }
 }
@@ -79,9 +80,10 @@ impl Changes {
 async fn settle(
     mut watcher: RecommendedWatcher,
     mut events: mpsc::UnboundedReceiver<Vec<PathBuf>>,
-    tell: mpsc::Sender<()>,
+    tell: mpsc::Sender<PathBuf>,
 ) {
     while let Some(mut paths) = events.recv().await {
+        let first = paths.iter().find(|path| is_code(path)).cloned();
         loop {
             // Not where the event comes in: the watcher waits for that thread.
             for folder in paths.iter().filter(|path| path.is_dir()) {
@@ -93,7 +95,7 @@ async fn settle(
             }
         }
         // A full channel: it is told already.
-        let _ = tell.try_send(());
+        let _ = tell.try_send(first.unwrap_or_default());
     }
 }
 

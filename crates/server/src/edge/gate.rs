@@ -16,13 +16,13 @@ pub(super) struct Gate {
     state: watch::Sender<State>,
 }
 
-#[derive(Clone, Debug)]
-enum State {
-    Open,
-    /// New code is on its way.
-    Wait,
-    /// There is no code that runs, for this reason.
-    Broken(Arc<str>),
+/// What became of the code that was last tried.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// It was read when files had changed so often.
+    changes: u64,
+    /// Why it does not run.
+    broken: Option<Arc<str>>,
 }
 
 impl Gate {
@@ -30,23 +30,23 @@ impl Gate {
         Self {
             is_used: AtomicBool::new(false),
             changes: AtomicU64::new(0),
-            state: watch::Sender::new(State::Open),
+            state: watch::Sender::new(State::default()),
         }
     }
 
-    /// Returns once requests may pass; the reason why there is nothing to run. Cancel-safe.
+    /// Returns once code is known that has all changes which came before this; the reason why there is nothing to run. Later changes
+    /// are for later requests: an application that writes code whenever it boots is served, too. Cancel-safe.
     pub(super) async fn pass(&self) -> Result<(), Arc<str>> {
         // Relaxed: a request that comes as the first file changes may be of either side.
         if !self.is_used.load(Ordering::Relaxed) {
             return Ok(());
         }
+        let now = self.changes();
         let mut state = self.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Wait)).await;
-        match settled.as_deref() {
-            Ok(State::Broken(why)) => Err(Arc::clone(why)),
-            // The sender lives as long as this.
-            Ok(State::Open | State::Wait) | Err(_) => Ok(()),
-        }
+        let settled = state.wait_for(|state| state.changes >= now).await;
+        // The sender lives as long as this.
+        let broken = settled.ok().and_then(|state| state.broken.clone());
+        broken.map_or(Ok(()), Err)
     }
 
     /// A file has changed: requests wait from now on.
@@ -54,7 +54,6 @@ impl Gate {
         // Relaxed, as below: a number that is compared with itself.
         self.changes.fetch_add(1, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Relaxed);
-        self.state.send_replace(State::Wait);
     }
 
     /// How often files have changed: what is read now has them all.
@@ -62,15 +61,53 @@ impl Gate {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Code of the moment when there were so many `changes` runs, or does not, for a reason. Requests go on waiting if it is old by now.
+    /// Code of the moment when there were so many `changes` runs, or does not, for a reason. Requests that came after a later change go
+    /// on waiting.
     pub(super) fn settle(&self, changes: u64, broken: Option<&str>) {
         self.is_used.fetch_or(broken.is_some(), Ordering::Relaxed);
         self.state.send_if_modified(|state| {
-            let is_new = self.changes() == changes;
+            let is_new = changes >= state.changes;
             if is_new {
-                *state = broken.map_or(State::Open, |why| State::Broken(why.into()));
+                *state = State {
+                    changes,
+                    broken: broken.map(Into::into),
+                };
             }
             is_new
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+
+    /// Whether a request that comes now has to wait.
+    async fn waits(gate: &Gate) -> bool {
+        let mut pass = pin!(gate.pass());
+        poll_fn(|cx| Poll::Ready(pass.as_mut().poll(cx).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn a_request_waits_for_what_changed_before_it_and_for_no_more() {
+        let gate = Gate::new();
+        assert!(!waits(&gate).await);
+        gate.close();
+        let earlier = gate.changes();
+        let mut waiting = pin!(gate.pass());
+        assert!(poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await);
+        gate.close();
+        gate.settle(earlier, None);
+        assert_eq!(waiting.await, Ok(()));
+        assert!(waits(&gate).await);
+        gate.settle(gate.changes(), Some("a reason"));
+        assert_eq!(gate.pass().await, Err("a reason".into()));
+        // What was tried before it comes too late.
+        gate.settle(earlier, None);
+        assert_eq!(gate.pass().await, Err("a reason".into()));
     }
 }

@@ -116,3 +116,25 @@ fn a_server_that_has_replaced_another_watches_on() {
     save(&server, &folder, "return 'three';");
     assert_eq!(server.get("/").text(), "three");
 }
+
+#[test]
+fn an_application_that_writes_code_whenever_it_boots_is_served_and_named() {
+    let folder = Folder::new("watch-writes");
+    folder.write(
+        "worker.php",
+        "<?php usleep(50_000); file_put_contents('generated.php', '<?php //' . hrtime(true)); usleep(50_000);\
+         while (hearth_handle_request(fn () => print('served'))) {}",
+    );
+    let server = Server::start(&folder.app(), &["watch=true"]);
+    let warned = |event: &serde_json::Value| {
+        event["path"]
+            .as_str()
+            .is_some_and(|path| path.ends_with("generated.php"))
+    };
+    let message = "this file changes whenever the application boots, so that it boots again and again: have it written below var or cache";
+    for _ in 0..5 {
+        assert_eq!(server.get("/").text(), "served");
+    }
+    server.log.wait(message, warned);
+    assert_eq!(server.get("/").text(), "served");
+}
