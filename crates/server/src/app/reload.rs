@@ -15,6 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::descriptors;
@@ -69,6 +70,10 @@ pub(super) struct Waiting {
     pub(super) since: Instant,
     /// How often files had changed by then.
     pub(super) changes: u64,
+    /// When it was begun.
+    pub(super) begun: Option<Instant>,
+    /// Cancelled once nobody wants what is being booted: files have changed meanwhile.
+    pub(super) stale: CancellationToken,
     pub(super) replies: Vec<oneshot::Sender<Outcome>>,
 }
 
@@ -115,7 +120,7 @@ impl World {
     pub(super) async fn prepare(
         self: Arc<Self>,
         sources: Sources,
-        serving: Arc<Config>,
+        (serving, stale): (Arc<Config>, CancellationToken),
     ) -> anyhow::Result<Next> {
         let from = sources.clone();
         let loaded = tokio::task::spawn_blocking(move || Config::load(&from))
@@ -132,7 +137,11 @@ impl World {
             if is_watched { 1 } else { usize::from(wanted).max(1) }
         };
         let (release, booting) = self.boot(Arc::clone(&config), enough).await?;
-        match self.try_out(&release, booting, &serving).await {
+        let tried = stale.run_until_cancelled(self.try_out(&release, booting, &serving));
+        match tried
+            .await
+            .unwrap_or_else(|| Err(anyhow!("files have changed meanwhile")))
+        {
             Ok(started) => Ok(Next {
                 release,
                 started,
@@ -248,6 +257,8 @@ impl Waiting {
             wish,
             since: Instant::now(),
             changes: 0,
+            begun: None,
+            stale: CancellationToken::new(),
             replies: reply.into_iter().collect(),
         }
     }

@@ -23,6 +23,9 @@ const BETWEEN_WANTED: Duration = Duration::from_secs(10);
 /// Changes in a row that come while code boots: whoever saves a file does that now and then.
 const TOO_OFTEN: u32 = 5;
 
+/// Code that has booted for so long is given up when files change.
+const LONG: Duration = Duration::from_secs(2);
+
 /// A release, and where its settings came from.
 #[derive(Clone, Debug)]
 pub(super) struct Served {
@@ -62,7 +65,11 @@ impl Server {
 
     /// `path` has changed.
     pub(super) fn wish_for_change(&mut self, path: &Path) {
-        if self.reloading.is_some() {
+        if let Some((waiting, _)) = &self.reloading {
+            // It may hang, and what was saved last is what is wanted.
+            if waiting.begun.is_some_and(|begun| begun.elapsed() > LONG) {
+                waiting.stale.cancel();
+            }
             self.changed_while_booting += 1;
             if self.changed_while_booting == TOO_OFTEN {
                 warn!(
@@ -79,6 +86,7 @@ impl Server {
 
     fn start_reload(&mut self, mut waiting: Waiting) {
         waiting.changes = self.sites.changes();
+        waiting.begun = Some(Instant::now());
         let Served { release, sources } = self.serving.clone();
         let world = Arc::clone(&self.world);
         let job = match &waiting.wish {
@@ -99,7 +107,7 @@ impl Server {
                     sources.dir.clone_from(dir);
                 }
                 info!(dir = %sources.dir.display(), "reload begins");
-                tokio::spawn(world.prepare(sources, Arc::clone(&release.config)))
+                tokio::spawn(world.prepare(sources, (Arc::clone(&release.config), waiting.stale.clone())))
             }
         };
         self.outside.notifier.reloading();
@@ -137,7 +145,8 @@ impl Server {
             Err(error) => {
                 let why = format!("{error:#}");
                 error!(error = why, "not reloaded: what was served is served on");
-                if self.changes.is_some() {
+                // Requests wait for what is booted next.
+                if self.changes.is_some() && !waiting.stale.is_cancelled() {
                     self.sites.settle(waiting.changes, Some(&why));
                 }
                 let status = format!("not reloaded, what was served is served on: {why}");

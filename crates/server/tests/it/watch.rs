@@ -1,6 +1,7 @@
 //! `hearth serve --watch`: what is saved is served, and what does not boot is shown.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -137,4 +138,22 @@ fn an_application_that_writes_code_whenever_it_boots_is_served_and_named() {
     }
     server.log.wait(message, warned);
     assert_eq!(server.get("/").text(), "served");
+}
+
+#[test]
+fn a_boot_that_hangs_is_given_up_for_what_is_saved_next() {
+    let folder = project("hangs", "return 'zero';");
+    let server = Server::start(&folder.app(), &["watch=true"]);
+    assert_eq!(server.get("/").text(), "zero");
+    folder.write("src/answer.php", "<?php error_log('hangs'); while (true) {}");
+    server.log.wait("php", |event| event["text"] == "hangs");
+    let mut client = server.connect();
+    client.send("GET", "/", b"").unwrap();
+    // Well before boot_timeout, 30 s.
+    let until = Instant::now() + Duration::from_secs(15);
+    while server.log.count("not reloaded: what was served is served on") == 0 {
+        assert!(Instant::now() < until, "the boot was not given up");
+        save(&server, &folder, "return 'one';");
+    }
+    assert_eq!(client.read().unwrap().text(), "one");
 }
