@@ -21,6 +21,7 @@ mod crash;
 mod detect;
 mod endings;
 mod extensions;
+mod fastcgi;
 mod files;
 mod frameworks;
 mod health;

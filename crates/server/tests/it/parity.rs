@@ -24,7 +24,7 @@ use std::process::Command;
 
 pub(crate) use case::Case;
 
-use crate::harness::{App, Fpm, Server};
+use crate::harness::{App, Fpm, Front, Server, WebServer};
 
 /// Limits low enough that small requests pass them, and the settings that show most.
 const INI: &str = "display_errors = 0\nhtml_errors = 0\nlog_errors = 1\nerror_reporting = -1\nexpose_php = 1\n\
@@ -43,18 +43,37 @@ enum Mode {
     Forked,
     /// Resident, with isolation "none".
     NoIsolation,
+    /// Classic, by FastCGI behind nginx.
+    FastCgi,
+    /// Resident, with isolation "request", by FastCGI behind nginx.
+    FastCgiResident,
 }
 
 impl Mode {
-    const ALL: &'static [Self] = &[Self::Classic, Self::Isolated, Self::Forked, Self::NoIsolation];
+    const ALL: &'static [Self] = &[
+        Self::Classic,
+        Self::Isolated,
+        Self::Forked,
+        Self::NoIsolation,
+        Self::FastCgi,
+        Self::FastCgiResident,
+    ];
+
+    fn is_classic(self) -> bool {
+        matches!(self, Self::Classic | Self::FastCgi)
+    }
+
+    fn is_fastcgi(self) -> bool {
+        matches!(self, Self::FastCgi | Self::FastCgiResident)
+    }
 
     fn settings(self) -> &'static [&'static str] {
         match self {
-            Self::Classic => &[
+            Self::Classic | Self::FastCgi => &[
                 "pool.web.mode=\"classic\"",
                 "pool.web.script=\"public/index.php\"",
             ],
-            Self::Isolated => &[
+            Self::Isolated | Self::FastCgiResident => &[
                 "pool.web.mode=\"resident\"",
                 "pool.web.script=\"worker.php\"",
                 "pool.web.isolation=\"request\"",
@@ -173,14 +192,17 @@ impl Peers {
         (fpm, folder)
     }
 
-    fn hearth(&self, mode: Mode) -> (Server, PathBuf) {
+    fn hearth(&self, mode: Mode) -> (Server, Option<Front>, PathBuf) {
         let (folder, _) = self.ini(&format!("{mode:?}"));
+        // Not among the scripts' files.
+        let socket = self.dir.join(format!("{mode:?}.sock"));
         let own = [
             format!("pool.web.php_ini=\"{}\"", folder.join("php.ini").display()),
             format!("pool.web.workers={}", self.workers),
             // As nginx has it unless told otherwise.
             "compression.algorithms=[]".to_owned(),
             "root=\"public\"".to_owned(),
+            format!("fastcgi.listen=\"unix:{}\"", socket.display()),
         ];
         let settings: Vec<&str> = mode
             .settings()
@@ -191,7 +213,12 @@ impl Peers {
         let runner = self.runner(&folder);
         let runner: Vec<&OsStr> = runner.iter().map(OsString::as_os_str).collect();
         let app = App::at(&scripts()).run_by(&runner);
-        (Server::start(&app, &settings), folder)
+        let server = Server::start(&app, &settings);
+        let front = mode.is_fastcgi().then(|| {
+            let root = scripts().join("public");
+            Front::start(WebServer::Nginx, &root, &socket)
+        });
+        (server, front, folder)
     }
 }
 
@@ -268,12 +295,13 @@ fn record(group: &Group, peers: &Peers) {
 /// What differs between php-fpm and Hearth, as text for a person.
 fn differences(group: &Group, peers: &Peers, mode: Mode) -> String {
     let recorded = recorded::read(group.name);
-    let (server, folder) = peers.hearth(mode);
+    let (server, front, folder) = peers.hearth(mode);
+    let address = front.as_ref().map_or(server.address(), Front::address);
     let mut out = String::new();
     for case in group
         .cases
         .iter()
-        .filter(|case| mode == Mode::Classic || !case.only_classic)
+        .filter(|case| mode.is_classic() || !case.only_classic)
     {
         let name = case.name();
         let Some(expected) = recorded.get(&name) else {
@@ -281,7 +309,7 @@ fn differences(group: &Group, peers: &Peers, mode: Mode) -> String {
             continue;
         };
         let expected = permitted::strip(expected, &name, mode);
-        let found = permitted::strip(&ask(case, server.address(), &folder), &name, mode);
+        let found = permitted::strip(&ask(case, address, &folder), &name, mode);
         if found != expected {
             let _ = writeln!(out, "=== {name} — {mode:?}\n{}", diff(&expected, &found));
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Case, Mode, Peers, recorded};
-use crate::harness::RawClient;
+use crate::harness::{Front, RawClient};
 
 /// Longest time a script may take to notice.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,8 +23,9 @@ fn with_each(name: &str, test: impl Fn(&str, SocketAddr, &Path, &Path)) {
         run("php-fpm", fpm.address(), &folder);
     }
     for mode in Mode::ALL {
-        let (server, folder) = peers.hearth(*mode);
-        run(&format!("{mode:?}"), server.address(), &folder);
+        let (server, front, folder) = peers.hearth(*mode);
+        let address = front.as_ref().map_or(server.address(), Front::address);
+        run(&format!("{mode:?}"), address, &folder);
     }
 }
 
