@@ -30,6 +30,9 @@ pub(super) enum ToSuccessor {
         admin: Option<String>,
         /// The listening socket of probes.
         admin_listen: Option<SocketAddr>,
+        /// The pools that have a script: one that has none any more is not well.
+        #[serde(default)]
+        scripted: Vec<String>,
     },
     /// Last: everything is its own from now on.
     Yours,

@@ -33,11 +33,18 @@ pub struct Inherited {
     probes: Option<(SocketAddr, TcpListener)>,
     dir: Option<PathBuf>,
     predecessor: Option<OwnedFd>,
+    /// Pools of the server that this one replaces.
+    scripted: Vec<String>,
 }
 
-/// The other end of the channel to the server that this one replaces.
+/// The server that this one replaces.
 #[derive(Debug)]
-pub(crate) struct Predecessor(Socket);
+pub(crate) struct Predecessor {
+    /// The other end of the channel to it.
+    socket: Socket,
+    /// Those of its pools that have a script.
+    pub(super) scripted: Vec<String>,
+}
 
 /// Tells the server that this one was to replace why it does not.
 #[derive(Debug)]
@@ -78,6 +85,7 @@ impl Inherited {
             listen,
             admin,
             admin_listen,
+            scripted,
         } = message
         else {
             bail!("it says what makes no sense");
@@ -99,6 +107,7 @@ impl Inherited {
             },
             dir: Some(PathBuf::from(dir)),
             predecessor: Some(channel),
+            scripted,
         })
     }
 
@@ -167,22 +176,25 @@ impl Inherited {
 
     /// The server that this one replaces. Must be called within the main runtime.
     pub(super) fn predecessor(&mut self) -> anyhow::Result<Option<Predecessor>> {
-        let channel = self.predecessor.take().map(Socket::new).transpose();
-        Ok(channel.context("watching the other server")?.map(Predecessor))
+        let socket = self.predecessor.take().map(Socket::new).transpose();
+        let scripted = std::mem::take(&mut self.scripted);
+        Ok(socket
+            .context("watching the other server")?
+            .map(|socket| Predecessor { socket, scripted }))
     }
 }
 
 impl Predecessor {
     /// Returns when it has ended. Cancel-safe.
     pub(super) async fn gone(&self) {
-        self.0.closed().await;
+        self.socket.closed().await;
     }
 
     /// Says that this server can serve, and waits until everything is its own. If the other one says nothing more it has ended.
     pub(super) async fn take_over(self, admin: bool) {
         let talk = async {
-            self.0.send(&FromSuccessor::Ready { admin }, &[]).await?;
-            self.0.receive::<ToSuccessor>().await
+            self.socket.send(&FromSuccessor::Ready { admin }, &[]).await?;
+            self.socket.receive::<ToSuccessor>().await
         };
         match tokio::time::timeout(PATIENCE, talk).await {
             Ok(Ok(Some((ToSuccessor::Yours, _)))) => {}

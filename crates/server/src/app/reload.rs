@@ -131,13 +131,9 @@ impl World {
         descriptors::keep(&mut config);
         let warnings = keep_what_is_fixed(&mut config, &serving);
         let config = Arc::new(config);
-        let is_watched = config.watch;
-        let enough = |pool: &Pool| {
-            let wanted = pool.min_workers.saturating_sub(pool.max_unavailable);
-            if is_watched { 1 } else { usize::from(wanted).max(1) }
-        };
-        let (release, booting) = self.boot(Arc::clone(&config), enough).await?;
-        let tried = stale.run_until_cancelled(self.try_out(&release, booting, &serving));
+        let (release, booting) = self.boot(Arc::clone(&config), enough(config.watch)).await?;
+        let had_script = scripted(&serving);
+        let tried = stale.run_until_cancelled(self.try_out(&release, booting, &had_script));
         match tried
             .await
             .unwrap_or_else(|| Err(anyhow!("files have changed meanwhile")))
@@ -155,11 +151,12 @@ impl World {
         }
     }
 
-    async fn try_out(
+    /// Returns when `release` has started and answers its health requests. `scripted`: the pools that had a script before it.
+    pub(super) async fn try_out(
         &self,
         release: &Release,
         booting: Booting,
-        serving: &Config,
+        scripted: &[String],
     ) -> anyhow::Result<Started> {
         let started = booting.outcome().await?;
         // Whoever works on the code wants to see how it fails.
@@ -167,17 +164,17 @@ impl World {
             return Ok(started);
         }
         for (pool, doors) in release.config.pools.iter().zip(release.doors()) {
-            let before = serving.pools.iter().find(|before| before.name == pool.name);
-            self.check_health(pool, before, doors).await?;
+            let had_script = scripted.contains(&pool.name);
+            self.check_health(pool, had_script, doors).await?;
         }
         Ok(started)
     }
 
-    /// Has a worker of `pool` answer what `health_path` says. `before`: the pool in whose place it is to serve.
+    /// Has a worker of `pool` answer what `health_path` says. `had_script`: so had the pool in whose place it is to serve.
     async fn check_health(
         &self,
         pool: &Pool,
-        before: Option<&Pool>,
+        had_script: bool,
         doors: Vec<dispatch::Pool>,
     ) -> anyhow::Result<()> {
         let health = &pool.health;
@@ -185,7 +182,7 @@ impl World {
             return if health.path.is_empty() {
                 Ok(())
             } else {
-                may_be_left_out(pool, before)
+                may_be_left_out(pool, had_script)
             };
         };
         let (Some(door), Some(runtime)) = (doors.into_iter().next(), self.reactors.first()) else {
@@ -290,10 +287,24 @@ impl Next {
     }
 }
 
+/// How many workers of a pool must run before it takes over from another one.
+pub(super) fn enough(is_watched: bool) -> impl Fn(&Pool) -> usize {
+    move |pool| {
+        let wanted = pool.min_workers.saturating_sub(pool.max_unavailable);
+        if is_watched { 1 } else { usize::from(wanted).max(1) }
+    }
+}
+
+/// The pools that have a script.
+pub(super) fn scripted(config: &Config) -> Vec<String> {
+    let pools = config.pools.iter().filter(|pool| pool.script.is_some());
+    pools.map(|pool| pool.name.clone()).collect()
+}
+
 /// No script answers the health request of `pool`: a site may have none, but where there was one it has been lost.
-fn may_be_left_out(pool: &Pool, before: Option<&Pool>) -> anyhow::Result<()> {
+fn may_be_left_out(pool: &Pool, had_script: bool) -> anyhow::Result<()> {
     let (path, name) = (&pool.health.path, &pool.name);
-    if before.is_some_and(|before| before.script.is_some()) {
+    if had_script {
         bail!(
             "health check failed: no script answers GET {path} in {dir}, where there is one by now; is the application there? \
              (pool.{name}.health_path = \"\": no health check)",

@@ -12,7 +12,7 @@ use tracing::{error, info, warn};
 
 use super::Outside;
 use super::reactors::Connections;
-use super::reload::{Next, Waiting, Wish, World};
+use super::reload::{Next, Waiting, Wish, World, scripted};
 use super::signals::{Order, Signals};
 use super::successor::{Belongings, Successor};
 use super::turnover::{Previous, Served, changed, finished, wanted};
@@ -25,7 +25,7 @@ use crate::report::ServerState;
 /// How long connections that are idle while another server takes over may still send a request here, where it is answered and told
 /// to close. A client that thinks for longer finds its connection closed, as after `limits.idle_timeout`.
 const LEAVE: Duration = Duration::from_secs(2);
-/// What a successor may take beyond the boot.
+/// What a successor may take beyond the boot and its health requests.
 const SUCCESSION: Duration = Duration::from_secs(30);
 
 /// Everything that runs.
@@ -153,7 +153,9 @@ impl Server {
         match self.belongings() {
             Ok(belongings) => {
                 let config = &self.serving.release.config;
-                let patience = config.boot_timeout() + SUCCESSION;
+                // Each health request may take its pool's boot_timeout, one after the other.
+                let health: Duration = config.pools.iter().map(|pool| pool.boot_timeout).sum();
+                let patience = config.boot_timeout() + health + SUCCESSION;
                 let family = self.world.kin.family.clone();
                 info!(binary = %self.binary.display(), "replacement begins");
                 let starting = Successor::start(self.binary.clone(), belongings, (family, patience));
@@ -175,6 +177,7 @@ impl Server {
             listeners: listeners.collect::<io::Result<_>>()?,
             admin,
             probes: config.admin_listen.zip(probes),
+            scripted: scripted(config),
         })
     }
 

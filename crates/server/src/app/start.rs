@@ -13,8 +13,8 @@ use tracing::{error, info, warn};
 
 use super::inherited::Predecessor;
 use super::reactors::Connections;
-use super::release::{Phase, Release};
-use super::reload::World;
+use super::release::{Booting, Phase, Release};
+use super::reload::{self, World};
 use super::server::Server;
 use super::signals::{Order, Signals};
 use super::turnover::Served;
@@ -25,6 +25,7 @@ use crate::config::{Config, Sources};
 use crate::dispatch::Pool;
 use crate::edge::{Listener, Sites};
 use crate::report::ServerState;
+use crate::supervise::Started;
 
 /// What there is before anything is served.
 pub(super) struct Start {
@@ -139,14 +140,20 @@ impl Start {
     }
 
     async fn boot(&mut self, signals: &mut Signals) -> anyhow::Result<Option<(Arc<Release>, String)>> {
-        let (release, booting) = self.world.boot(Arc::clone(&self.config), |_| 1).await?;
-        let mut booting = pin!(booting.outcome());
+        let config = Arc::clone(&self.config);
+        let enough = reload::enough(config.watch || self.doors.predecessor.is_none());
+        let (release, booting) = self.world.boot(config, enough).await?;
+        let mut booting = pin!(start(
+            &self.world,
+            &release,
+            (booting, self.doors.predecessor.as_ref())
+        ));
         let mut replaced_is_gone = pin!(gone(self.doors.predecessor.as_ref()));
         let failed = loop {
             // Cancel-safe: each of the five is.
             tokio::select! {
                 started = &mut booting => match started {
-                    Ok(started) => return Ok(Some((release, started.php_version))),
+                    Ok(started) => return Ok(Some((Arc::clone(&release), started.php_version))),
                     Err(error) => break Some(error),
                 },
                 ask = self.outside.answers.next() => answer(&mut self.outside, ask),
@@ -178,6 +185,18 @@ impl Start {
             self.config = Arc::new(loaded.config);
         }
         true
+    }
+}
+
+/// Returns when `release` has started. In the place of another server's it must pass what it has to pass in a reload.
+async fn start(
+    world: &World,
+    release: &Release,
+    (booting, predecessor): (Booting, Option<&Predecessor>),
+) -> anyhow::Result<Started> {
+    match predecessor {
+        Some(predecessor) => world.try_out(release, booting, &predecessor.scripted).await,
+        None => booting.outcome().await,
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Belongings {
     pub(super) admin: Option<Share>,
     /// The socket of probes, as `admin_listen` names it.
     pub(super) probes: Option<(SocketAddr, TcpListener)>,
+    /// The pools that have a script.
+    pub(super) scripted: Vec<String>,
 }
 
 /// The process. Dropping it kills it, unless it has taken over.
@@ -83,6 +85,7 @@ impl Successor {
                 .as_ref()
                 .map(|admin| admin.path().to_string_lossy().into_owned()),
             admin_listen: belongings.probes.as_ref().map(|(address, _)| *address),
+            scripted: belongings.scripted,
         };
         let mut sockets: Vec<BorrowedFd<'_>> = belongings.listeners.iter().map(AsFd::as_fd).collect();
         sockets.extend(successor.admin.as_ref().map(|admin| admin.listener.as_fd()));

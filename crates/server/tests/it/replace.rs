@@ -142,6 +142,48 @@ fn a_binary_that_does_not_start_replaces_nothing() {
 }
 
 #[test]
+fn a_binary_whose_application_is_not_well_replaces_nothing() {
+    let folder = Folder::new("unwell");
+    let script = "<?php while (hearth_handle_request(fn () => print('on'))) {}";
+    folder.write("worker.php", script);
+    let settings = [&RESIDENT[..], &["pool.web.warmup=\"none\""]].concat();
+    let mut server = Server::start(&folder.app(), &settings);
+    folder.write(
+        "worker.php",
+        "<?php while (hearth_handle_request(fn () => http_response_code(503))) {}",
+    );
+    server.signal(Signal::USR2);
+    let event = server
+        .log
+        .wait("binary not replaced: this server serves on", |_| true);
+    let error = event["error"].as_str().unwrap();
+    assert!(
+        error.contains("health check failed: GET / was answered with 503"),
+        "{error}"
+    );
+    assert_eq!(server.get("/").text(), "on");
+    // All its workers are there before it takes over.
+    folder.write("worker.php", script);
+    server.replace(1);
+    let ready = server.log.count("worker ready");
+    assert!(ready >= 6, "{ready} workers of three times two");
+}
+
+#[test]
+fn a_binary_without_the_application_replaces_nothing() {
+    let folder = Folder::new("lost");
+    folder.write("public/index.php", "<?php echo 'on';");
+    let server = Server::start(&folder.app(), &[]);
+    fs::remove_file(folder.file("public/index.php")).unwrap();
+    server.signal(Signal::USR2);
+    let event = server
+        .log
+        .wait("binary not replaced: this server serves on", |_| true);
+    let error = event["error"].as_str().unwrap();
+    assert!(error.contains("no script answers GET /"), "{error}");
+}
+
+#[test]
 fn a_server_that_is_stopped_takes_its_successor_along() {
     let folder = Folder::new("stopped");
     let script = "<?php while (hearth_handle_request(fn () => print('on'))) {}";
