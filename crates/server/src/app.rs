@@ -12,7 +12,7 @@
 //! | `reactors` | the threads |
 //! | `release` | settings and code that are served, and their processes |
 //! | `start` | the first release |
-//! | `watch` | files that change |
+//! | `watch`, `boots` | files that change, but for those that boots write |
 //! | `server` | what happens while it serves |
 //! | `reload` | how another release is prepared |
 //! | `turnover` | how it comes to serve, and what becomes of the one before |
@@ -23,6 +23,7 @@
 //! | `signals`, `descriptors`, `inspect` | as they say |
 
 mod answers;
+mod boots;
 mod descriptors;
 mod handover;
 pub(crate) mod inherited;

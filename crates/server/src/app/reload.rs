@@ -15,7 +15,6 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::descriptors;
@@ -70,10 +69,6 @@ pub(super) struct Waiting {
     pub(super) since: Instant,
     /// How often files had changed by then.
     pub(super) changes: u64,
-    /// When it was begun.
-    pub(super) begun: Option<Instant>,
-    /// Cancelled once nobody wants what is being booted: files have changed meanwhile.
-    pub(super) stale: CancellationToken,
     pub(super) replies: Vec<oneshot::Sender<Outcome>>,
 }
 
@@ -120,7 +115,7 @@ impl World {
     pub(super) async fn prepare(
         self: Arc<Self>,
         sources: Sources,
-        (serving, stale): (Arc<Config>, CancellationToken),
+        serving: Arc<Config>,
     ) -> anyhow::Result<Next> {
         let from = sources.clone();
         let loaded = tokio::task::spawn_blocking(move || Config::load(&from))
@@ -132,12 +127,7 @@ impl World {
         let warnings = keep_what_is_fixed(&mut config, &serving);
         let config = Arc::new(config);
         let (release, booting) = self.boot(Arc::clone(&config), enough(config.watch)).await?;
-        let had_script = scripted(&serving);
-        let tried = stale.run_until_cancelled(self.try_out(&release, booting, &had_script));
-        match tried
-            .await
-            .unwrap_or_else(|| Err(anyhow!("files have changed meanwhile")))
-        {
+        match self.try_out(&release, booting, &scripted(&serving)).await {
             Ok(started) => Ok(Next {
                 release,
                 started,
@@ -254,8 +244,6 @@ impl Waiting {
             wish,
             since: Instant::now(),
             changes: 0,
-            begun: None,
-            stale: CancellationToken::new(),
             replies: reply.into_iter().collect(),
         }
     }

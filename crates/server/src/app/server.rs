@@ -43,8 +43,6 @@ pub(super) struct Server {
     pub(super) reloading: Option<(Waiting, JoinHandle<anyhow::Result<Next>>)>,
     /// Of files, where they are watched.
     pub(super) changes: Option<Changes>,
-    /// How often in a row they did while code was booting.
-    pub(super) changed_while_booting: u32,
     /// When an application had a reload last.
     pub(super) last_wanted: Option<Instant>,
     /// Reloads that were asked for while another was under way.
@@ -81,7 +79,7 @@ impl Server {
                     self.last_wanted = Some(Instant::now());
                     self.wish(Waiting::new(Wish::Anew, None));
                 }
-                path = changed(&mut self.changes), if self.replacing.is_none() => self.wish_for_change(&path),
+                meaning = changed(&mut self.changes), if self.replacing.is_none() => self.read_anew(meaning),
                 prepared = finished(&mut self.reloading) => self.finish_reload(prepared).await,
                 started = settled(&mut self.replacing) => if self.hand_over(started).await {
                     break End::Replaced;

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use tracing::{error, info, warn};
 
+use super::boots::Meaning;
 use super::inherited::Predecessor;
 use super::reactors::Connections;
 use super::release::{Booting, Phase, Release};
 use super::reload::{self, World};
 use super::server::Server;
 use super::signals::{Order, Signals};
-use super::turnover::Served;
+use super::turnover::{Served, changed};
 use super::watch::Changes;
 use super::{Doors, Outside};
 use crate::admin::Ask;
@@ -40,6 +41,14 @@ pub(super) struct Start {
     pub(super) doors: Doors,
     /// There already if a page had to be shown.
     pub(super) connections: Option<Connections>,
+}
+
+/// What became of a boot.
+enum End {
+    Booted(Arc<Release>, String),
+    /// Files have changed since it began.
+    Stale,
+    Stopped,
 }
 
 /// Watches the files of `config`, if they are to be: requests to `sites` wait as soon as one changes.
@@ -70,10 +79,23 @@ impl Start {
     async fn first(&mut self, signals: &mut Signals) -> anyhow::Result<Option<(Arc<Release>, String, u64)>> {
         loop {
             let changes = self.sites.changes();
-            let failure = match self.boot(signals).await {
+            if let Some(changes) = &mut self.changes {
+                changes.boot_begins();
+            }
+            let booted = self.boot(signals).await;
+            if let Some(changes) = &self.changes {
+                changes.boot_ended();
+            }
+            let failure = match booted {
+                Ok(End::Stale) => {
+                    self.read_settings();
+                    continue;
+                }
+                Ok(End::Stopped) => return Ok(None),
+                Ok(End::Booted(release, php)) => return Ok(Some((release, php, changes))),
                 // A successor that shows no more than an error page is none.
                 Err(failure) if self.changes.is_some() && self.doors.predecessor.is_none() => failure,
-                end => return Ok(end?.map(|(release, php)| (release, php, changes))),
+                Err(failure) => return Err(failure),
             };
             let why = format!("{failure:#}");
             error!(
@@ -131,7 +153,6 @@ impl Start {
             previous: None,
             reloading: None,
             changes: self.changes,
-            changed_while_booting: 0,
             last_wanted: None,
             queue: VecDeque::new(),
             replacement_is_due: false,
@@ -139,7 +160,7 @@ impl Start {
         })
     }
 
-    async fn boot(&mut self, signals: &mut Signals) -> anyhow::Result<Option<(Arc<Release>, String)>> {
+    async fn boot(&mut self, signals: &mut Signals) -> anyhow::Result<End> {
         let config = Arc::clone(&self.config);
         let enough = reload::enough(config.watch || self.doors.predecessor.is_none());
         let (release, booting) = self.world.boot(config, enough).await?;
@@ -149,21 +170,32 @@ impl Start {
             (booting, self.doors.predecessor.as_ref())
         ));
         let mut replaced_is_gone = pin!(gone(self.doors.predecessor.as_ref()));
-        let failed = loop {
-            // Cancel-safe: each of the five is.
+        let mut told = None;
+        let end = loop {
+            // Cancel-safe: each of the six is.
             tokio::select! {
                 started = &mut booting => match started {
-                    Ok(started) => return Ok(Some((Arc::clone(&release), started.php_version))),
-                    Err(error) => break Some(error),
+                    Ok(started) => {
+                        put_off(&mut self.changes, told);
+                        return Ok(End::Booted(Arc::clone(&release), started.php_version));
+                    }
+                    Err(error) => break Err(error),
                 },
+                meaning = changed(&mut self.changes) => {
+                    if meaning == Meaning::News {
+                        break Ok(End::Stale);
+                    }
+                    told = Some(meaning);
+                }
                 ask = self.outside.answers.next() => answer(&mut self.outside, ask),
-                () = &mut replaced_is_gone => break Some(anyhow!("the server that was to be replaced has ended")),
+                () = &mut replaced_is_gone => break Err(anyhow!("the server that was to be replaced has ended")),
                 () = self.outside.notifier.beat() => {}
-                order = signals.next() => if is_stop(order, &self.outside) { break None },
+                order = signals.next() => if is_stop(order, &self.outside) { break Ok(End::Stopped) },
             }
         };
         release.cut().await;
-        failed.map_or(Ok(None), Err)
+        put_off(&mut self.changes, told);
+        end
     }
 
     /// Waits for a change of the files, and reads the settings anew. False: a signal came first.
@@ -180,11 +212,22 @@ impl Start {
                 order = signals.next() => if is_stop(order, &self.outside) { return false },
             }
         }
+        self.read_settings();
+        true
+    }
+
+    fn read_settings(&mut self) {
         // What is wrong with them is said when the next release reads them.
         if let Ok(loaded) = Config::load(&self.sources) {
             self.config = Arc::new(loaded.config);
         }
-        true
+    }
+}
+
+/// Changes that a boot was not cut short for are for what comes after it.
+fn put_off(changes: &mut Option<Changes>, told: Option<Meaning>) {
+    if let Some(changes) = changes.as_mut().filter(|_| told.is_some()) {
+        changes.put_off();
     }
 }
 

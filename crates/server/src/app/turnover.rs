@@ -2,7 +2,6 @@
 //!
 //! Called by `server`, whose state it is about; how a release is prepared is the affair of `reload`. Runs in: server, on the main thread.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use super::boots::Meaning;
 use super::release::{Phase, Release};
 use super::reload::{Next, Waiting, Wish, World};
 use super::server::Server;
@@ -19,12 +19,6 @@ use crate::config::Sources;
 
 /// Shortest time between two reloads that an application asks for.
 const BETWEEN_WANTED: Duration = Duration::from_secs(10);
-
-/// Changes in a row that come while code boots: whoever saves a file does that now and then.
-const TOO_OFTEN: u32 = 5;
-
-/// Code that has booted for so long is given up when files change.
-const LONG: Duration = Duration::from_secs(2);
 
 /// A release, and where its settings came from.
 #[derive(Clone, Debug)]
@@ -63,30 +57,24 @@ impl Server {
         }
     }
 
-    /// `path` has changed.
-    pub(super) fn wish_for_change(&mut self, path: &Path) {
-        if let Some((waiting, _)) = &self.reloading {
-            // It may hang, and what was saved last is what is wanted.
-            if waiting.begun.is_some_and(|begun| begun.elapsed() > LONG) {
-                waiting.stale.cancel();
-            }
-            self.changed_while_booting += 1;
-            if self.changed_while_booting == TOO_OFTEN {
-                warn!(
-                    path = %path.display(),
-                    "this file changes whenever the application boots, so that it boots again and again: have it written below var or \
-                     cache"
-                );
-            }
+    /// Watched files have changed: what boots is out of date, unless it may have changed them itself.
+    pub(super) fn read_anew(&mut self, meaning: Meaning) {
+        let boots_now = self.reloading.as_ref().map(|(under_way, _)| &under_way.wish);
+        if meaning == Meaning::News
+            && boots_now == Some(&Wish::Anew)
+            && let Some((waiting, job)) = self.reloading.take()
+        {
+            info!("reload begun again: files have changed since");
+            // Its processes end with it.
+            job.abort();
+            self.start_reload(waiting);
         } else {
-            self.changed_while_booting = 0;
+            self.wish(Waiting::new(Wish::Anew, None));
         }
-        self.wish(Waiting::new(Wish::Anew, None));
     }
 
     fn start_reload(&mut self, mut waiting: Waiting) {
         waiting.changes = self.sites.changes();
-        waiting.begun = Some(Instant::now());
         let Served { release, sources } = self.serving.clone();
         let world = Arc::clone(&self.world);
         let job = match &waiting.wish {
@@ -106,8 +94,11 @@ impl Server {
                 if let Wish::At(dir) = wish {
                     sources.dir.clone_from(dir);
                 }
+                if let Some(changes) = &mut self.changes {
+                    changes.boot_begins();
+                }
                 info!(dir = %sources.dir.display(), "reload begins");
-                tokio::spawn(world.prepare(sources, (Arc::clone(&release.config), waiting.stale.clone())))
+                tokio::spawn(world.prepare(sources, Arc::clone(&release.config)))
             }
         };
         self.outside.notifier.reloading();
@@ -116,6 +107,9 @@ impl Server {
 
     /// Has the prepared release take over, if there is one.
     pub(super) async fn finish_reload(&mut self, (waiting, prepared): (Waiting, anyhow::Result<Next>)) {
+        if let Some(changes) = &self.changes {
+            changes.boot_ended();
+        }
         let status = match prepared {
             Ok(next) => {
                 self.sites.switch_to(next.release.site());
@@ -145,8 +139,7 @@ impl Server {
             Err(error) => {
                 let why = format!("{error:#}");
                 error!(error = why, "not reloaded: what was served is served on");
-                // Requests wait for what is booted next.
-                if self.changes.is_some() && !waiting.stale.is_cancelled() {
+                if self.changes.is_some() {
                     self.sites.settle(waiting.changes, Some(&why));
                 }
                 let status = format!("not reloaded, what was served is served on: {why}");
@@ -204,8 +197,8 @@ async fn retirement(release: Arc<Release>, let_go: CancellationToken) {
     release.end(Instant::now()).await;
 }
 
-/// Returns a moment after files have changed, if they are watched: one of them. Cancel-safe.
-pub(super) async fn changed(changes: &mut Option<Changes>) -> PathBuf {
+/// Returns a moment after files have changed, if they are watched. Cancel-safe.
+pub(super) async fn changed(changes: &mut Option<Changes>) -> Meaning {
     match changes {
         Some(changes) => changes.next().await,
         None => std::future::pending().await,
