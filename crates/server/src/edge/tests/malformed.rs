@@ -135,3 +135,34 @@ fn heads_beyond_the_limits_get_their_status() {
         assert_eq!(statuses(&answer), [status], "{name}: {answer}");
     }
 }
+
+#[test]
+fn head_is_answered_as_get_without_the_body() {
+    for mode in [Mode::Classic, Mode::Resident] {
+        let server = Server::start(mode, |_| {});
+        let ask = |method: &str, target: &str| {
+            let request = format!("{method} {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let answer = server.exchange(request.as_bytes());
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
+            lines.retain(|line| !line.starts_with("date: "));
+            (lines, body.len())
+        };
+        for target in [
+            "/a.txt", "/a.php", "/sub", "/sub/", "/none", "/.env", "/%zz", "/short", "/stream", "/died",
+            "/full", "/nobody", "/a", "/a.php/x",
+        ] {
+            let (get, length) = ask("GET", target);
+            let (head, nothing) = ask("HEAD", target);
+            assert_eq!((nothing, &get[0]), (0, &head[0]), "{target}");
+            for line in head {
+                let differs =
+                    line.starts_with("content-length: ") && line == format!("content-length: {length}");
+                assert!(
+                    get.contains(&line) || differs,
+                    "{target}: {line} is not in {get:?}"
+                );
+            }
+        }
+    }
+}
