@@ -15,6 +15,9 @@ const KEPT: usize = 64;
 const EMPTY_LINES: u8 = 4;
 /// Digits of a chunk's size.
 const SIZE_DIGITS: u8 = 16;
+/// Bytes of the extensions of a chunk, and of all trailers of a body. Nobody reads either, and they cost as much as a body.
+const EXTENSIONS: u16 = 1024;
+const TRAILERS: usize = 8 * 1024;
 
 /// What [`Malformed::why`] is for a request line beyond its limit.
 pub(super) const TOO_LONG: &str = "request line too long";
@@ -47,7 +50,7 @@ enum Size {
     Digits(u8),
     /// RFC 9112 §7.1.1: space before an extension.
     Space,
-    Extension,
+    Extension(u16),
     LineFeed,
 }
 
@@ -64,6 +67,7 @@ pub(super) struct Framing {
     empty_lines: u8,
     length: Option<u64>,
     chunked: bool,
+    trailers: usize,
     line_limit: usize,
 }
 
@@ -80,6 +84,7 @@ impl Framing {
             empty_lines: 0,
             length: None,
             chunked: false,
+            trailers: 0,
         }
     }
 
@@ -160,6 +165,12 @@ impl Framing {
             }
             if self.seen + part.len() > self.line_limit {
                 return Err((0, TOO_LONG));
+            }
+        }
+        if self.at == At::Trailer {
+            self.trailers += part.len();
+            if self.trailers > TRAILERS {
+                return Err((0, "trailers too long"));
             }
         }
         let Some(end) = end else {
@@ -279,16 +290,18 @@ impl Framing {
                     Size::Digits(count + 1)
                 }
                 (Size::Digits(1..) | Size::Space, b' ' | b'\t') => Size::Space,
-                (Size::Digits(1..) | Size::Space, b';') | (Size::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
-                    Size::Extension
+                (Size::Digits(1..) | Size::Space, b';') => Size::Extension(0),
+                (Size::Extension(count), b'\t' | b' '..=b'~' | 0x80..) if count < EXTENSIONS => {
+                    Size::Extension(count + 1)
                 }
-                (Size::Digits(1..) | Size::Extension, b'\r') => Size::LineFeed,
+                (Size::Digits(1..) | Size::Extension(_), b'\r') => Size::LineFeed,
                 (Size::LineFeed, b'\n') => {
+                    self.trailers = 0;
                     self.at = if size == 0 { At::Trailer } else { At::Chunk(size) };
                     return Ok(at + 1);
                 }
                 (Size::Digits(_) | Size::Space, _) => return Err((at, "invalid size of a chunk")),
-                (Size::Extension | Size::LineFeed, _) => return Err((at, "invalid extension of a chunk")),
+                (Size::Extension(_) | Size::LineFeed, _) => return Err((at, "invalid extension of a chunk")),
             };
         }
         self.at = At::ChunkSize(size, part);
