@@ -15,6 +15,7 @@
 //! | [`lease`] | the right to one slot, and what happens when it is dropped |
 //! | [`exchange`] | waits for the response and reads its head |
 //! | [`relay`] | a response that is still being produced, and slow clients |
+//! | [`held`] | how much of all bodies is in memory |
 //! | [`glance`] | what a pool is at right now, for people |
 //! | [`spool`] | files for bodies that are too big for memory |
 //! | [`reactor`] | how a reactor's runtime learns of completions |
@@ -25,6 +26,7 @@ pub mod error;
 mod exchange;
 mod full;
 pub mod glance;
+pub(crate) mod held;
 mod lease;
 pub mod pool;
 pub mod reactor;

@@ -1,7 +1,7 @@
 //! A response that is still being produced, or larger than a lane.
 //!
 //! A task of its own (the pump) empties the lane as fast as the worker fills it, so that a slow client never holds a worker: into
-//! memory up to `limits.response_memory`, then into a spool file up to `limits.response_spool`; only then the worker waits. The
+//! memory up to `limits.response_memory` (less where memory is scarce), then into a spool file up to `limits.response_spool`; only then the worker waits. The
 //! client's side ([`Outlet`]) takes from memory; the pump refills that from the spool file, in order.
 
 use std::collections::VecDeque;
@@ -20,6 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
+use super::held::{self, Held};
 use super::lease::{Lease, Progress, Reading};
 use super::{DispatchError, lock, spool};
 use crate::config::Limits;
@@ -42,6 +43,20 @@ impl Buffering {
             folder: Arc::new(folder.to_path_buf()),
         }
     }
+
+    /// Bytes that may be in memory.
+    fn memory(&self) -> usize {
+        if held::is_scarce() {
+            LANE_BYTES
+        } else {
+            self.memory
+        }
+    }
+
+    /// Bytes that are read from the file at once.
+    fn refill(&self) -> usize {
+        self.memory().min(4 * LANE_BYTES)
+    }
 }
 
 /// What pump and outlet share.
@@ -49,11 +64,19 @@ impl Buffering {
 struct Shared {
     queue: VecDeque<Bytes>,
     queued: usize,
+    /// As much as is queued.
+    held: Held,
     /// Nothing more will be queued.
     ended: bool,
     failure: Option<DispatchError>,
     outlet: Option<Waker>,
     pump: Option<Waker>,
+}
+
+impl Shared {
+    fn hold(&mut self) {
+        self.held.set(self.queued);
+    }
 }
 
 /// The client's side of a relay. Dropping it, when the client has gone, ends the pump and lets go of the exchange.
@@ -67,6 +90,7 @@ pub(super) fn start(lease: Lease, reading: Reading, first: Bytes, buffering: Buf
     let mut shared = Shared::default();
     if !first.is_empty() {
         shared.queued = first.len();
+        shared.hold();
         shared.queue.push_back(first);
     }
     let shared = Arc::new(Mutex::new(shared));
@@ -92,6 +116,7 @@ impl Body for Outlet {
         let mut shared = lock(&self.shared);
         if let Some(bytes) = shared.queue.pop_front() {
             shared.queued -= bytes.len();
+            shared.hold();
             if let Some(pump) = shared.pump.take() {
                 pump.wake();
             }
@@ -180,13 +205,13 @@ impl Pump {
         let queued = shared.queued;
         drop(shared);
         let spooled = self.spool.as_ref().map_or(0, |spool| spool.written - spool.read);
-        if spooled > 0 && queued < self.buffering.memory / 2 {
+        if spooled > 0 && queued < self.buffering.memory() / 2 {
             return Poll::Ready(Ok(Step::Refill));
         }
         // Progress before the bytes: what `Done` promises is then there to be read.
         let progress = self.lease.progress()?;
         if self.lease.waiting(&self.reading)? > 0 {
-            if spooled == 0 && queued < self.buffering.memory {
+            if spooled == 0 && queued < self.buffering.memory() {
                 return Poll::Ready(Ok(Step::Forward));
             }
             if self.spool.as_ref().map_or(0, |spool| spool.written) < self.buffering.spool {
@@ -207,6 +232,7 @@ impl Pump {
     fn hand_on(&self, bytes: Vec<u8>) {
         let mut shared = lock(&self.shared);
         shared.queued += bytes.len();
+        shared.hold();
         shared.queue.push_back(Bytes::from(bytes));
         if let Some(outlet) = shared.outlet.take() {
             outlet.wake();
@@ -229,7 +255,7 @@ impl Pump {
         let Some(spool) = &mut self.spool else {
             return Ok(());
         };
-        let bytes = spool.take(LANE_BYTES * 4).await?;
+        let bytes = spool.take(self.buffering.refill()).await?;
         self.hand_on(bytes);
         Ok(())
     }

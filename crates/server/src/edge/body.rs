@@ -1,6 +1,6 @@
 //! Receives the whole body of a request before a worker is asked for, so that a slow client never holds one.
 //!
-//! In memory up to `limits.body_memory`, then in an unlinked file, written in blocking tasks, one piece at a time: the client is
+//! In memory up to `limits.body_memory` (less where memory is scarce), then in an unlinked file, written in blocking tasks, one piece at a time: the client is
 //! read no faster than the disk takes it. What was cut short is an error, never a request. Called by `exchange`. Runs in: server, on a
 //! reactor; the file's writes on tokio's blocking threads.
 
@@ -15,10 +15,14 @@ use tokio::time::{Instant, timeout};
 
 use super::reply::Refusal;
 use crate::config::Config;
+use crate::dispatch::held::{self, Held};
 use crate::dispatch::{DispatchError, RequestBody, spool};
 
 /// Frames below this size are copied together: many small chunks would each hold a read buffer of hyper's.
 const SMALL: usize = 4096;
+
+/// Bytes of a body that are kept in memory where memory is scarce.
+const SCARCE: u64 = 16 * 1024;
 
 /// Receives `body`. `announced` is its length by its header.
 pub(super) async fn receive(
@@ -34,6 +38,7 @@ pub(super) async fn receive(
     let mut parts = Parts::default();
     let mut spool: Option<File> = None;
     let mut received: u64 = 0;
+    let mut held = Held::default();
     loop {
         let frame = match timeout(limits.body_timeout, body.frame()).await {
             Err(_) => return Err(Refusal::BodyTimeout),
@@ -53,9 +58,11 @@ pub(super) async fn receive(
             return Err(Refusal::BodyTimeout);
         }
         parts.push(data);
-        if parts.len as u64 > limits.body_memory.0 {
+        let share = if held::is_scarce() { SCARCE } else { u64::MAX };
+        if parts.len as u64 > limits.body_memory.0.min(share) {
             spool = Some(store(spool, &config.spool_dir, parts.take()).await?);
         }
+        held.set(parts.len);
     }
     match spool {
         Some(file) => {

@@ -16,8 +16,12 @@ use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tokio::task::JoinHandle;
 
+use crate::dispatch::held::{self, Held};
+
 /// Bytes read at once.
 pub(super) const CHUNK: u64 = 128 * 1024;
+/// The same where memory is scarce.
+const SCARCE: u64 = 16 * 1024;
 
 /// A piece of the body.
 pub(super) enum Piece {
@@ -41,6 +45,7 @@ pub(super) struct FileBody {
     file: Arc<File>,
     pieces: VecDeque<Piece>,
     remaining: u64,
+    held: Held,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
@@ -52,6 +57,7 @@ impl FileBody {
             file: Arc::new(file),
             pieces,
             remaining,
+            held: Held::default(),
             reading: None,
         }
     }
@@ -79,7 +85,10 @@ impl FileBody {
                     return Poll::Ready(Some(Ok(text)));
                 }
                 Some(Piece::Part(start, end)) => {
-                    let stop = end.min(start + CHUNK);
+                    let chunk = if held::is_scarce() { SCARCE } else { CHUNK };
+                    let stop = end.min(start + chunk);
+                    // hyper holds it until the client has taken it.
+                    self.held.set(usize::try_from(stop - start).unwrap_or(usize::MAX));
                     if stop < end {
                         self.pieces.push_front(Piece::Part(stop, end));
                     }
