@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench soak chaos operate overload watch nasty nasty-sanitized legacy
+.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench attack soak chaos operate overload watch nasty nasty-sanitized legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -96,6 +96,9 @@ overload: build ## twice the capacity, and slow requests beside fast ones: who i
 
 watch: build ## how long from a saved file to the first answer of its code?
 	python3 bench/watch.py $(BENCH_FLAGS)
+
+attack: build ## attack the server in every known way: does a normal client notice?
+	python3 bench/attack.py $(BENCH_FLAGS)
 
 chaos: build ## kill 200 workers under load: does each answer belong to its request?
 	python3 bench/chaos.py $(BENCH_FLAGS)
