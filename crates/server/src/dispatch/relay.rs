@@ -22,7 +22,7 @@ use tracing::warn;
 
 use super::held::{self, Held};
 use super::lease::{Lease, Progress, Reading};
-use super::{DispatchError, lock, spool};
+use super::{DispatchError, RequestId, lock, spool};
 use crate::config::Limits;
 
 /// How much of a response may wait for its client, and where.
@@ -95,7 +95,8 @@ pub(super) fn start(lease: Lease, reading: Reading, first: Bytes, buffering: Buf
     }
     let shared = Arc::new(Mutex::new(shared));
     let pump = Pump {
-        lease,
+        whose: (lease.pool().to_owned(), lease.request()),
+        lease: Some(lease),
         reading,
         buffering,
         shared: Arc::clone(&shared),
@@ -147,11 +148,14 @@ struct Spool {
 }
 
 struct Pump {
-    lease: Lease,
+    /// Until the worker is done and its lane is empty: what waits in the file for a slow client needs no slot.
+    lease: Option<Lease>,
     reading: Reading,
     buffering: Buffering,
     shared: Arc<Mutex<Shared>>,
     spool: Option<Spool>,
+    /// Pool and request, for the log.
+    whose: (String, RequestId),
 }
 
 /// What the pump does next.
@@ -163,6 +167,8 @@ enum Step {
     Forward,
     /// Lane → spool file.
     Spill,
+    /// Nothing more will be in the lane.
+    LetGo,
     /// All has been handed on.
     End,
 }
@@ -171,7 +177,8 @@ impl Pump {
     async fn run(mut self) {
         let failure = self.pump().await.err();
         if let Some(failure) = &failure {
-            warn!(pool = self.lease.pool(), request = %self.lease.request(), worker = self.reading.worker.0, error = %failure, "response cut short");
+            let (pool, request) = &self.whose;
+            warn!(pool, %request, worker = self.reading.worker.0, error = %failure, "response cut short");
         }
         let mut shared = lock(&self.shared);
         shared.failure = failure;
@@ -186,12 +193,15 @@ impl Pump {
             match poll_fn(|cx| self.poll_step(cx)).await? {
                 Step::Refill => self.refill().await?,
                 Step::Forward => {
-                    let mut bytes = Vec::new();
-                    self.lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
-                    self.lease.made_room(&self.reading);
+                    let bytes = self.take_lane()?;
                     self.hand_on(bytes);
                 }
                 Step::Spill => self.spill().await?,
+                Step::LetGo => {
+                    if let Some(lease) = self.lease.take() {
+                        lease.finish();
+                    }
+                }
                 Step::End => return Ok(()),
             }
         }
@@ -199,7 +209,9 @@ impl Pump {
 
     fn poll_step(&self, cx: &Context<'_>) -> Poll<Result<Step, DispatchError>> {
         // Both wakers first, so that what comes in while we look wakes again.
-        self.lease.wake_me(cx);
+        if let Some(lease) = &self.lease {
+            lease.wake_me(cx);
+        }
         let mut shared = lock(&self.shared);
         shared.pump = Some(cx.waker().clone());
         let queued = shared.queued;
@@ -208,9 +220,16 @@ impl Pump {
         if spooled > 0 && queued < self.buffering.memory() / 2 {
             return Poll::Ready(Ok(Step::Refill));
         }
+        let Some(lease) = &self.lease else {
+            return if spooled > 0 {
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(Step::End))
+            };
+        };
         // Progress before the bytes: what `Done` promises is then there to be read.
-        let progress = self.lease.progress()?;
-        if self.lease.waiting(&self.reading)? > 0 {
+        let progress = lease.progress()?;
+        if lease.waiting(&self.reading)? > 0 {
             if spooled == 0 && queued < self.buffering.memory() {
                 return Poll::Ready(Ok(Step::Forward));
             }
@@ -220,9 +239,9 @@ impl Pump {
             return Poll::Pending;
         }
         match progress {
+            Progress::Done => Poll::Ready(Ok(Step::LetGo)),
             _ if spooled > 0 => Poll::Pending,
             Progress::Running => Poll::Pending,
-            Progress::Done => Poll::Ready(Ok(Step::End)),
             Progress::Dead => Poll::Ready(Err(DispatchError::WorkerDied {
                 worker: self.reading.worker.0,
             })),
@@ -239,10 +258,18 @@ impl Pump {
         }
     }
 
-    async fn spill(&mut self) -> Result<(), DispatchError> {
+    /// What is in the lane; the worker may have waited for the room.
+    fn take_lane(&mut self) -> Result<Vec<u8>, DispatchError> {
         let mut bytes = Vec::new();
-        self.lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
-        self.lease.made_room(&self.reading);
+        if let Some(lease) = &self.lease {
+            lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
+            lease.made_room(&self.reading);
+        }
+        Ok(bytes)
+    }
+
+    async fn spill(&mut self) -> Result<(), DispatchError> {
+        let bytes = self.take_lane()?;
         let spool = match &mut self.spool {
             Some(spool) => spool,
             None => self.spool.insert(Spool::create(&self.buffering.folder).await?),

@@ -128,6 +128,19 @@ fn a_client_that_does_not_read_holds_no_worker() {
 }
 
 #[test]
+fn slow_downloads_hold_no_place_of_others() {
+    // Beyond what the server keeps in memory, and of more clients than may be served at a time.
+    const BYTES: usize = 2 << 20;
+    in_each_mode(|server| {
+        let mut slow: Vec<_> = (0..160).map(|_| download(server, BYTES)).collect();
+        for client in &mut slow {
+            client.head().unwrap();
+            assert_serves(server);
+        }
+    });
+}
+
+#[test]
 fn a_client_that_leaves_in_its_upload_reaches_no_worker() {
     in_each_mode(|server| {
         let mut client = RawClient::connect(server.address());
