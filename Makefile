@@ -22,7 +22,7 @@ demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
 	@printf 'kill -9 a worker (pgrep -f "hearth: worker") and look at the log. Ctrl-C stops.\n\n'
 	@exec $(TARGET)/release/hearth serve apps/symfony --listen 127.0.0.1:8080
 
-test: packages-test check unit ipc it phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
+test: packages-test check unit ipc it wordpress phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
 
 test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
 	dev/modern $(TARGET)/modern make it phpt php
@@ -62,6 +62,13 @@ php-src-tests: packages-php-src ## PHP's own tests as requests, under php-cgi an
 php-src-sample: packages-php-src
 	$(CARGO) build --locked --bin hearth-worker
 	crates/worker/tests/php-src/run.sh $(TARGET)/debug/hearth-worker $(TARGET)/php-src --sample 40
+
+# A browser and WordPress are many packages; the roots of other PHP versions do without.
+.PHONY: wordpress
+wordpress: packages-test ## WordPress of Debian, installed and used in a browser
+	@dev/packages dev/wordpress.packages
+	$(CARGO) build --locked --bin hearth --bin hearth-worker
+	HEARTH_TEST_WORDPRESS=1 $(CARGO) test --locked -p hearth --test it -- wordpress::
 
 php: packages-test ## the PHP package
 	phpunit -c php

@@ -14,8 +14,9 @@ use super::check;
 use super::route::Script;
 use crate::dispatch::RequestId;
 
-/// `SERVER_SOFTWARE`
-const SOFTWARE: &str = concat!("hearth/", env!("CARGO_PKG_VERSION"));
+/// `SERVER_SOFTWARE`. Applications look for the names of servers they know: `WordPress` offers URLs without `index.php` only where it
+/// finds one that passes them to it.
+const SOFTWARE: &str = concat!("hearth/", env!("CARGO_PKG_VERSION"), " (like nginx)");
 /// Bytes of the variables that every request has, and of the names of its headers; a guess that spares growing.
 const USUAL: usize = 1536;
 

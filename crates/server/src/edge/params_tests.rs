@@ -53,7 +53,7 @@ fn variables_and_their_order_are_those_of_php_fpm() {
         .body(())
         .unwrap();
     let (bytes, vars) = variables(&request, Some(3));
-    let software = format!("hearth/{}", env!("CARGO_PKG_VERSION"));
+    let software = format!("hearth/{} (like nginx)", env!("CARGO_PKG_VERSION"));
     let expected = [
         ("HTTP_CONTENT_TYPE", "text/x"),
         ("HTTP_CONTENT_LENGTH", "3"),

@@ -52,4 +52,5 @@ mod symfony;
 mod timeouts;
 mod watch;
 mod wild;
+mod wordpress;
 mod zygote;

@@ -1,6 +1,7 @@
 //! What the tests need: a server ([`Server`]), clients ([`Client`], [`RawClient`]), the server's log, and nginx with php-fpm ([`Fpm`])
 //! to compare with.
 
+mod browser;
 mod client;
 mod database;
 mod folder;
@@ -11,6 +12,7 @@ mod process;
 mod raw;
 mod server;
 
+pub(crate) use browser::Browser;
 pub(crate) use client::{Answer, Client, ask_unix};
 pub(crate) use database::Database;
 pub(crate) use folder::Folder;
