@@ -332,6 +332,8 @@ events {{
 http {{
     access_log off;
     default_type application/octet-stream;
+    sendfile on;
+    tcp_nopush on;
     keepalive_requests 1000000000;
     client_body_temp_path {folder}/body;
     fastcgi_temp_path {folder}/fastcgi;

@@ -17,6 +17,7 @@ use super::access_log::AccessLog;
 use super::addresses::Addresses;
 use super::proxy_protocol::{self, Proxied};
 use super::route::Lookup;
+use super::sendfile::Outbox;
 use super::transport::Transport;
 use super::wire::{Progress, Wire};
 use super::{Backend, Sites, h1};
@@ -93,6 +94,8 @@ pub(super) struct Client {
     /// Requests so far. Relaxed: all run on this thread.
     requests: AtomicU64,
     pub(super) progress: Arc<Progress>,
+    /// What the kernel is to send, if it can over this transport.
+    pub(super) outbox: Option<Arc<Outbox>>,
 }
 
 impl Client {
@@ -130,7 +133,12 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         _ => None,
     };
     let progress = Arc::new(Progress::new(Instant::now()));
-    let wire = Wire::new(socket, Arc::clone(&progress), &config.limits);
+    let outbox = Arc::new(Outbox::default());
+    let wire = Wire::new(
+        socket,
+        (Arc::clone(&progress), Arc::clone(&outbox)),
+        &config.limits,
+    );
     let client = Arc::new(Client {
         config,
         log: shared.sites.log.clone(),
@@ -139,6 +147,7 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         is_trusted,
         requests: AtomicU64::new(0),
         progress,
+        outbox: Some(outbox),
     });
     h1::serve(wire, &shared, &client).await;
     drop(place);

@@ -159,7 +159,7 @@ async fn by_path<B: Backend>(
     }
     let script = match router.route(&path, &shared.files, record.started).ok()? {
         Route::File(file) => {
-            let asked = file_asked(&head, (&shared.sites.files, &place.site), false);
+            let asked = file_asked(&head, (&shared.sites.files, &place.site), (None, false));
             return static_files::serve(&asked, file).await.ok();
         }
         Route::Script(script) if scripts => script,

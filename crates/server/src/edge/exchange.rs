@@ -4,11 +4,12 @@
 
 use std::cell::OnceCell;
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Method, request};
+use http::{Method, Version, request};
 use http_body::Body;
 
 use super::connection::{Client, Shared};
@@ -20,6 +21,7 @@ use super::reply::{self, Ending, Refusal};
 use super::reply_body::{Content, ReplyBody};
 use super::route::{self, Route, Router};
 use super::rules::{self, Dress, Turn};
+use super::sendfile::Outbox;
 use super::site::{self, Site};
 use super::{Backend, accel, body, check, error_pages, pack, static_files};
 use crate::dispatch::{Request, RequestBody, Response};
@@ -144,8 +146,8 @@ async fn answer<B: Backend>(
     }
     let script = match route {
         Route::File(file) => {
-            let asked = file_asked(head, (&shared.sites.files, site), turned.unpacked);
-            return Box::pin(static_files::serve(&asked, file)).await;
+            let site = (&shared.sites.files, site);
+            return Box::pin(send_file((head, record), site, turned.unpacked, file)).await;
         }
         Route::AddSlash(location) => return Ok(reply::moved(&location, head.uri.query())),
         Route::Script(script) => script,
@@ -209,7 +211,7 @@ async fn from_script<P>(
     record: &Record,
 ) -> Result<http::Response<Content>, Refusal> {
     if let Some(wanted) = accel::take(&mut response.headers, router.internal()) {
-        let asked = file_asked(head, (files, site), unpacked);
+        let asked = file_asked(head, (files, site), (outbox(head, record), unpacked));
         return Box::pin(accel::send((wanted, response), asked, record)).await;
     }
     if router.pages().intercepts(response.status) {
@@ -264,11 +266,27 @@ fn ruled(
     Ok(Ok(turned))
 }
 
+async fn send_file<P>(
+    (head, record): (&request::Parts, &Record),
+    site: (&Files, &Site<P>),
+    unpacked: bool,
+    file: PathBuf,
+) -> Result<http::Response<Content>, Refusal> {
+    let asked = file_asked(head, site, (outbox(head, record), unpacked));
+    static_files::serve(&asked, file).await
+}
+
+/// Where files go that the kernel sends: past hyper, which with HTTP/2 would put frames around them.
+fn outbox<'a>(head: &request::Parts, record: &'a Record) -> Option<&'a Arc<Outbox>> {
+    let plain = head.version < Version::HTTP_2;
+    record.client.outbox.as_ref().filter(|_| plain)
+}
+
 /// What is asked of a file.
 pub(super) fn file_asked<'a, P>(
     head: &'a request::Parts,
     (files, site): (&'a Files, &'a Site<P>),
-    unpacked: bool,
+    (outbox, unpacked): (Option<&'a Arc<Outbox>>, bool),
 ) -> static_files::Asked<'a> {
     static_files::Asked {
         method: &head.method,
@@ -277,6 +295,7 @@ pub(super) fn file_asked<'a, P>(
         compression: &site.config.compression,
         packing: !unpacked,
         siblings: true,
+        outbox,
         kind: None,
     }
 }

@@ -16,12 +16,16 @@ use bytes::Bytes;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tokio::task::JoinHandle;
 
+use super::sendfile::{self, Outbox};
 use crate::dispatch::held::{self, Held};
 
 /// Bytes read at once.
 pub(super) const CHUNK: u64 = 128 * 1024;
 /// The same where memory is scarce.
 const SCARCE: u64 = 16 * 1024;
+
+/// Fewer bytes are read sooner than looked for and sent.
+const LEAST: u64 = 16 * 1024;
 
 /// A piece of the body.
 pub(super) enum Piece {
@@ -43,6 +47,8 @@ impl Piece {
 /// The pieces that are still to be sent.
 pub(super) struct FileBody {
     file: Arc<File>,
+    /// Of a connection whose bytes the kernel can send.
+    outbox: Option<Arc<Outbox>>,
     pieces: VecDeque<Piece>,
     remaining: u64,
     held: Held,
@@ -55,11 +61,18 @@ impl FileBody {
         let remaining = pieces.iter().map(Piece::len).sum();
         Self {
             file: Arc::new(file),
+            outbox: None,
             pieces,
             remaining,
             held: Held::default(),
             reading: None,
         }
+    }
+
+    /// Its bytes are not read but sent by the kernel, where the file is in memory: hyper alone may have what comes out.
+    pub(super) fn by_kernel(mut self, outbox: Option<&Arc<Outbox>>) -> Self {
+        self.outbox = outbox.cloned();
+        self
     }
 
     pub(super) fn remaining(&self) -> u64 {
@@ -89,6 +102,10 @@ impl FileBody {
                     let stop = end.min(start + chunk);
                     // hyper holds it until the client has taken it.
                     self.held.set(usize::try_from(stop - start).unwrap_or(usize::MAX));
+                    if let Some(bytes) = self.stand_in(start, end) {
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                    let stop = end.min(start + CHUNK);
                     if stop < end {
                         self.pieces.push_front(Piece::Part(stop, end));
                     }
@@ -100,6 +117,25 @@ impl FileBody {
                 }
             }
         }
+    }
+}
+
+impl FileBody {
+    /// What hyper gets for the next bytes, if the kernel sends them.
+    fn stand_in(&mut self, start: u64, end: u64) -> Option<Bytes> {
+        let outbox = self.outbox.as_ref()?;
+        let stop = end.min(start + sendfile::MOST as u64);
+        // To send it the kernel would wait for the disk, and the reactor with it.
+        let here = |at: u64| read_now(&self.file, at, at + 1).is_some_and(|read| read.is_ok());
+        if stop - start < LEAST || !here(start) || !here(stop - 1) {
+            return None;
+        }
+        let bytes = outbox.stand_in(&self.file, start, stop)?;
+        if stop < end {
+            self.pieces.push_front(Piece::Part(stop, end));
+        }
+        self.remaining -= stop - start;
+        Some(bytes)
     }
 }
 

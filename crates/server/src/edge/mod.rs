@@ -36,6 +36,7 @@ mod reply;
 mod reply_body;
 mod route;
 mod rules;
+mod sendfile;
 mod site;
 mod static_files;
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::pack::Packer;
 use super::range::{self, Verdict, Wanted};
 use super::reply::{self, Refusal};
 use super::reply_body::Content;
+use super::sendfile::Outbox;
 use crate::config::{Coding, Compression};
 
 /// Between the parts of a response with several ranges. It need not be secret: the lengths are known.
@@ -36,6 +37,8 @@ pub(super) struct Asked<'a> {
     pub(super) packing: bool,
     /// Whether a compressed file beside it may be sent for it.
     pub(super) siblings: bool,
+    /// Of the connection, if the kernel can send files over it.
+    pub(super) outbox: Option<&'a Arc<Outbox>>,
     /// `Content-Type`, if somebody knows better than the name tells.
     pub(super) kind: Option<HeaderValue>,
 }
@@ -153,12 +156,13 @@ fn represent(asked: &Asked<'_>, form: &Form) -> Result<Response<Content>, Refusa
     let size = version.size;
     match range::wanted(asked.method, asked.headers, version) {
         Wanted::Nothing => return Err(Refusal::Range(size)),
-        Wanted::Whole => *response.body_mut() = whole(asked.method, form)?,
+        Wanted::Whole => *response.body_mut() = whole(asked, form)?,
         Wanted::Parts(parts) => {
             put_parts(headers, &parts, size)?;
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             let file = form.kept.open(&form.path).map_err(refusal)?;
-            *response.body_mut() = Content::File(FileBody::new(file, pieces(&parts, size, &form.kind)));
+            let body = FileBody::new(file, pieces(&parts, size, &form.kind));
+            *response.body_mut() = Content::File(body.by_kernel(asked.outbox));
         }
     }
     if *asked.method == Method::HEAD {
@@ -169,8 +173,8 @@ fn represent(asked: &Asked<'_>, form: &Form) -> Result<Response<Content>, Refusa
     Ok(response)
 }
 
-fn whole(method: &Method, form: &Form) -> Result<Content, Refusal> {
-    if *method == Method::HEAD {
+fn whole(asked: &Asked<'_>, form: &Form) -> Result<Content, Refusal> {
+    if *asked.method == Method::HEAD {
         return Ok(Content::Empty);
     }
     if let Some(bytes) = &form.kept.small {
@@ -178,7 +182,7 @@ fn whole(method: &Method, form: &Form) -> Result<Content, Refusal> {
     }
     let file = form.kept.open(&form.path).map_err(refusal)?;
     let all = Piece::Part(0, form.kept.version.size);
-    Ok(Content::File(FileBody::new(file, [all])))
+    Ok(Content::File(FileBody::new(file, [all]).by_kernel(asked.outbox)))
 }
 
 fn packed(asked: &Asked<'_>, form: &Form, here: &Here) -> Result<Content, Refusal> {

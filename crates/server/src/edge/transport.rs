@@ -2,12 +2,15 @@
 //!
 //! Made by `listen`, read and written by `wire` and `linger`. Runs in: server, on one reactor.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use rustix::fs::sendfile;
 use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -62,6 +65,36 @@ impl Transport {
                 let local = socket.local_addr()?;
                 let path = local.as_pathname().map(|path| path.to_string_lossy());
                 Ok(Addresses::of_unix(&path.unwrap_or_default(), Scheme::Http))
+            }
+        }
+    }
+
+    /// Has the kernel send `count` bytes of `file` from the place `at`, which moves on; fewer where fewer go out at once.
+    pub(super) fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: &File,
+        (at, count): (&mut u64, usize),
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let sent = match self {
+                Self::Tcp(socket) => {
+                    ready!(socket.poll_write_ready(cx))?;
+                    socket.try_io(Interest::WRITABLE, || {
+                        Ok(sendfile(socket, file, Some(&mut *at), count)?)
+                    })
+                }
+                Self::Unix(socket) => {
+                    ready!(socket.poll_write_ready(cx))?;
+                    socket.try_io(Interest::WRITABLE, || {
+                        Ok(sendfile(socket, file, Some(&mut *at), count)?)
+                    })
+                }
+            };
+            match sent {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return Poll::Ready(other),
             }
         }
     }

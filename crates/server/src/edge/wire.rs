@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::framing::{Framing, Malformed, TOO_LONG};
+use super::sendfile::{self, Outbox};
 use super::transport::Transport;
 use crate::config::Limits;
 
@@ -214,17 +215,23 @@ impl Progress {
 pub(super) struct Wire {
     socket: Transport,
     progress: Arc<Progress>,
+    outbox: Arc<Outbox>,
     framing: Framing,
     /// What hyper reads next, and then no more, since something was malformed.
     last_bytes: Option<&'static [u8]>,
 }
 
 impl Wire {
-    pub(super) fn new(socket: Transport, progress: Arc<Progress>, limits: &Limits) -> Self {
+    pub(super) fn new(
+        socket: Transport,
+        (progress, outbox): (Arc<Progress>, Arc<Outbox>),
+        limits: &Limits,
+    ) -> Self {
         let line_limit = usize::try_from(limits.header_bytes.0).unwrap_or(usize::MAX);
         Self {
             socket,
             progress,
+            outbox,
             framing: Framing::new(line_limit),
             last_bytes: None,
         }
@@ -342,7 +349,18 @@ impl hyper::rt::Write for Wire {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let result = Pin::new(&mut this.socket).poll_write_vectored(cx, parts);
+        let result = match parts.iter().position(|part| sendfile::is_stand_in(part)) {
+            None => Pin::new(&mut this.socket).poll_write_vectored(cx, parts),
+            Some(0) => {
+                let count = parts.first().map_or(0, |part| part.len());
+                this.outbox.poll_send(cx, &this.socket, count)
+            }
+            // What stands before it goes first.
+            Some(number) => {
+                let before = parts.get(..number).unwrap_or_default();
+                Pin::new(&mut this.socket).poll_write_vectored(cx, before)
+            }
+        };
         this.progress.wrote(taken(&result));
         Poll::Ready(ready!(result))
     }

@@ -373,3 +373,62 @@ fn a_script_can_name_only_files_of_the_folders_for_that() {
         |_| true,
     );
 }
+
+#[test]
+fn a_big_file_is_sent_whole_and_in_parts_one_after_the_other() {
+    // Each 8 bytes are others, so that no part can be taken for another.
+    let text = words(400_000);
+    let bytes = text.as_bytes();
+    let folder = Folder::with("big", &[("index.php", ""), ("big.png", &text)]);
+    let server = folder.serve();
+    let whole = get(&server, "/big.png", "gzip");
+    assert!(whole.whole && whole.body == bytes);
+    let part = ask(&server, "GET", "/big.png", "Range: bytes=1000000-2999999\r\n");
+    assert!(part.status == 206 && part.body == bytes[1_000_000..3_000_000]);
+    let parts = ask(
+        &server,
+        "GET",
+        "/big.png",
+        "Range: bytes=0-999999,7-8,2000000-2100000\r\n",
+    );
+    let expected = |start: usize, end: usize| {
+        let head = format!("content-range: bytes {start}-{end}/{}\r\n\r\n", bytes.len());
+        [head.as_bytes(), &bytes[start..=end], b"\r\n--"].concat()
+    };
+    for (start, end) in [(0, 999_999), (7, 8), (2_000_000, 2_100_000)] {
+        let wanted = expected(start, end);
+        assert!(
+            parts.body.windows(wanted.len()).any(|window| window == wanted),
+            "{start}-{end}"
+        );
+    }
+    // Sent at once, read one by one: the second waits for the first to be gone.
+    let mut client = RawClient::connect(server.address());
+    let request = "GET /big.png HTTP/1.1\r\nHost: test\r\n\r\n";
+    client.send(request.repeat(3).as_bytes()).unwrap();
+    for _ in 0..3 {
+        assert!(client.read("GET").unwrap().body == bytes);
+    }
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_sent_breaks_its_connection_off() {
+    let text = words(4_000_000);
+    let folder = Folder::with("shorter", &[("index.php", ""), ("big.png", &text)]);
+    let server = folder.serve();
+    let mut client = RawClient::connect(server.address());
+    client
+        .send(b"GET /big.png HTTP/1.1\r\nHost: test\r\n\r\n")
+        .unwrap();
+    let head = client.head().unwrap();
+    // 32 MB do not fit into the buffers of a connection that nobody reads from.
+    fs::File::options()
+        .write(true)
+        .open(folder.file("big.png"))
+        .unwrap()
+        .set_len(1000)
+        .unwrap();
+    let got = client.count(&head, text.len()).unwrap();
+    assert!(got < text.len(), "{got}");
+    assert_eq!(server.get("/big.png").body.len(), 1000);
+}
