@@ -98,14 +98,14 @@ impl FileBody {
                     return Poll::Ready(Some(Ok(text)));
                 }
                 Some(Piece::Part(start, end)) => {
+                    if let Some(bytes) = self.stand_in(start, end) {
+                        self.held.set(0);
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
                     let chunk = if held::is_scarce() { SCARCE } else { CHUNK };
                     let stop = end.min(start + chunk);
                     // hyper holds it until the client has taken it.
                     self.held.set(usize::try_from(stop - start).unwrap_or(usize::MAX));
-                    if let Some(bytes) = self.stand_in(start, end) {
-                        return Poll::Ready(Some(Ok(bytes)));
-                    }
-                    let stop = end.min(start + CHUNK);
                     if stop < end {
                         self.pieces.push_front(Piece::Part(stop, end));
                     }

@@ -11,7 +11,6 @@ use std::task::{Context, Poll, ready};
 use rustix::fs::sendfile;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::addresses::{Addresses, Scheme};
