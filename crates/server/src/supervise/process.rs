@@ -91,6 +91,14 @@ impl Process {
         }
     }
 
+    /// Whether a signal has stopped it, so that it hears nothing.
+    pub(super) fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        // The name before it may hold anything.
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
+
     /// Kills it. A process that has ended already is no error.
     pub(crate) fn kill(&self) {
         if let Err(error) = pidfd_send_signal(&self.pidfd, Signal::KILL)

@@ -1,11 +1,12 @@
 //! Ending the server: gracefully, and at once.
 
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
-use crate::harness::{App, Client, Server};
+use crate::harness::{App, Client, Server, kill};
 
 const RESIDENT: [&str; 3] = [
     "pool.web.mode=\"resident\"",
@@ -45,6 +46,27 @@ fn a_second_signal_ends_the_server_at_once() {
     assert!(server.wait_for_end().success());
     assert!(client.read().is_err());
     server.log.wait("workers stopped", |event| event["killed"] == 1);
+}
+
+#[test]
+fn a_stopped_zygote_does_not_hold_up_the_stop() {
+    let mut server = Server::start(&App::of_tests(), &RESIDENT);
+    let zygote = server.log.wait("zygote started", |_| true)["pid"]
+        .as_i64()
+        .unwrap();
+    let worker = server.log.wait("worker ready", |_| true)["worker"].clone();
+    kill(i32::try_from(zygote).unwrap(), Signal::STOP);
+    // It is to be forked anew, which it will never be.
+    kill(server.worker_pid(&worker), Signal::KILL);
+    server.log.wait("worker died", |_| true);
+    let since = Instant::now();
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    // stop_timeout is 30 s.
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+    server.log.wait("zygote killed", |event| {
+        event["reason"] == "it was stopped by a signal"
+    });
 }
 
 #[test]
