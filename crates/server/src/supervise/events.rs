@@ -32,6 +32,9 @@ impl Supervisor {
                     undoing,
                 };
                 zygote::log_ready(&self.settings.name, &booted);
+                if let Some(zygote) = &self.zygote {
+                    self.oom.follow(zygote.process.pid());
+                }
                 self.booted.push(booted);
                 self.state.zygote_ready();
                 self.trouble = None;

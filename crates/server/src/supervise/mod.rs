@@ -228,8 +228,13 @@ impl Supervisor {
         for action in plan.actions {
             self.perform(action);
         }
+        let oom = self.oom.look(now);
         let reports = self.workers.values().filter_map(Worker::report_due);
-        let wake_at = reports.chain(plan.wake_at).chain(self.upkeep.next_look()).min();
+        let wake_at = reports
+            .chain(plan.wake_at)
+            .chain(self.upkeep.next_look())
+            .chain([oom])
+            .min();
         let alarm = async {
             match wake_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
