@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use ipc::control::{self, Boot, Fork, FromZygote, Mode, Report, ToZygote, ZYGOTE_SOCKET};
+use ipc::control::{self, Boot, Fork, FromZygote, Mode, Process, Report, Resource, ToZygote, ZYGOTE_SOCKET};
 use ipc::logline::Level;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
@@ -160,7 +160,7 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
         }
     };
     let mut php = Php::<Silence>::boot(ini, ini_path.map(CString::as_c_str))
-        .ok_or_else(|| explain("PHP does not start"))?;
+        .ok_or_else(|| explain(&format!("PHP does not start{}", tight_limits(&boot.process))))?;
     for name in &boot.locked_ini {
         if !php.lock_setting(&c_string(name)?) {
             let warning = format!("pool.{}.admin_ini.{name}: PHP has no such setting", boot.pool);
@@ -185,6 +185,29 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
         prepared.report.left_out += u64::from(more);
     }
     Ok((php, prepared))
+}
+
+/// Limits of memory that may be why PHP says nothing.
+fn tight_limits(settings: &Process) -> String {
+    let of_memory = |(resource, limit): &(Resource, Option<u64>)| {
+        let is_of_memory = matches!(
+            resource,
+            Resource::As | Resource::Data | Resource::Memlock | Resource::Stack
+        );
+        let limit = limit.filter(|_| is_of_memory)?;
+        Some(format!(
+            "rlimits.{} = {limit}",
+            format!("{resource:?}").to_lowercase()
+        ))
+    };
+    let limits: Vec<String> = settings.rlimits.iter().filter_map(of_memory).collect();
+    if limits.is_empty() {
+        return String::new();
+    }
+    format!(
+        " (is {} too little for it and its OPcache?)",
+        limits.join(", or ")
+    )
 }
 
 impl Zygote {

@@ -31,6 +31,14 @@ impl Ending {
         Self::reported(status.exit_status(), status.terminating_signal())
     }
 
+    /// In words for a zygote, for which an exit status has no other meaning.
+    pub(super) fn of_zygote(self) -> String {
+        match self {
+            Self::Code(code) => format!("exit status {code}"),
+            other => other.to_string(),
+        }
+    }
+
     /// True for a worker that ended as it should: replaced at once, no cause for concern.
     pub(super) fn is_planned(self) -> bool {
         matches!(self, Self::Code(exit::DRAINED | exit::SCRIPT_ENDED))

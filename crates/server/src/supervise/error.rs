@@ -32,6 +32,7 @@ pub(crate) enum StartError {
 impl StartError {
     /// The zygote has ended and has not said why.
     pub(super) fn unexplained(ending: Ending, said: &str) -> Self {
+        let ending = ending.of_zygote();
         let reason = if said.is_empty() {
             format!("hearth-worker ended without a word ({ending})")
         } else {

@@ -155,7 +155,8 @@ impl Supervisor {
                 Some(reason) => StartError::Boot { reason },
                 None => StartError::unexplained(why, &zygote.tail.text()),
             };
-            error!(pool = self.settings.name, generation, %why, "zygote did not boot");
+            let why = why.of_zygote();
+            error!(pool = self.settings.name, generation, why, "zygote did not boot");
             self.trouble = Some(error.to_string());
             self.start_error.get_or_insert(error);
         } else {

@@ -23,7 +23,20 @@ fn an_exception_while_booting_is_shown_and_the_exit_status_is_1() {
 fn a_worker_binary_that_is_no_zygote_is_reported() {
     let failed = Server::fail(&App::bundled("hello"), &["pool.web.worker_binary=\"/bin/true\""]);
     assert_eq!(failed.status.code(), Some(1));
-    failed.log.wait_for_line("error: the application did not boot: ");
+    let said = failed.log.wait_for_line("error: the application did not boot: ");
+    assert!(said.contains("(exit status 0)"), "{said}");
+}
+
+#[test]
+fn a_limit_that_leaves_php_no_memory_is_named() {
+    let limits = ["pool.web.rlimits.data=12 MiB"];
+    let failed = Server::fail(&App::bundled("hello"), &limits);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(
+        failed.log.text().contains("rlimits.data = 12582912"),
+        "{}",
+        failed.log.text()
+    );
 }
 
 #[test]
