@@ -3,7 +3,7 @@
 //! Pure functions. hyper has refused before: broken request lines and header lines, conflicting lengths, transfer codings that do
 //! not end in `chunked`. Called by `exchange`. Runs in: server, on a reactor.
 
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, TRANSFER_ENCODING};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Uri, Version, request};
 
 use super::reply::Refusal;
@@ -84,6 +84,11 @@ fn host(head: &request::Parts) -> Result<(), Refusal> {
         (Some(host), None) if !is_host(host.as_bytes().trim_ascii()) => {
             return Err(Refusal::BadRequest("invalid Host"));
         }
+        // RFC 9113 §8.3.1: of two names, what chooses a site and what makes links could take different ones.
+        (Some(host), None) if head.version == Version::HTTP_2 && !is_authority(head, host) => {
+            return Err(Refusal::BadRequest("Host and :authority differ"));
+        }
+        (None, _) if head.version == Version::HTTP_2 && head.uri.authority().is_some() => {}
         (None, _) if head.version != Version::HTTP_10 => return Err(Refusal::BadRequest("no Host")),
         _ => {}
     }
@@ -102,6 +107,12 @@ fn host(head: &request::Parts) -> Result<(), Refusal> {
         "" if head.uri.scheme().is_some() => Ok(()),
         _ => Err(Refusal::BadRequest("form of the target")),
     }
+}
+
+fn is_authority(head: &request::Parts, host: &HeaderValue) -> bool {
+    let host = host.as_bytes().trim_ascii();
+    let authority = head.uri.authority();
+    authority.is_none_or(|authority| authority.as_str().as_bytes().eq_ignore_ascii_case(host))
 }
 
 /// RFC 3986 §3.2.2 and §3.2.3, without user information and percent-encoding.

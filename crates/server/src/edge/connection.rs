@@ -2,10 +2,12 @@
 //!
 //! Called by `listen` for each accepted connection. Runs in: server, on one reactor.
 
+use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 
 use tokio::select;
 use tokio::sync::Notify;
@@ -15,12 +17,13 @@ use tracing::{debug, warn};
 
 use super::access_log::AccessLog;
 use super::addresses::Addresses;
+use super::frames::PREFACE;
+use super::progress::Progress;
 use super::proxy_protocol::{self, Proxied};
 use super::route::Lookup;
 use super::sendfile::Outbox;
 use super::transport::Transport;
-use super::wire::{Progress, Wire};
-use super::{Backend, Sites, h1};
+use super::{Backend, Sites, h1, h2};
 use crate::config::Config;
 
 /// What the connections of one reactor share.
@@ -31,6 +34,8 @@ pub(super) struct Shared<B: Backend> {
     tasks: TaskTracker,
     leaving: AtomicBool,
     stopping: AtomicBool,
+    /// Notified with `leave`.
+    pub(super) left: Notify,
     /// Notified with `stop`.
     pub(super) stopped: Notify,
 }
@@ -45,6 +50,7 @@ impl<B: Backend> Shared<B> {
             tasks,
             leaving: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            left: Notify::new(),
             stopped: Notify::new(),
         }
     }
@@ -59,6 +65,7 @@ impl<B: Backend> Shared<B> {
     pub(super) fn leave(&self) {
         // Relaxed: the connections run on this thread.
         self.leaving.store(true, Ordering::Relaxed);
+        self.left.notify_waiters();
     }
 
     /// Whether [`Shared::leave`] was called.
@@ -109,6 +116,7 @@ impl Client {
 
 /// Serves `socket` until either side ends it.
 pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<B>>) {
+    let begun = Instant::now();
     let config = Arc::clone(&shared.sites.now().config);
     let Some(addresses) = introduce(&mut socket, &config, &shared).await else {
         return;
@@ -132,13 +140,10 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         }
         _ => None,
     };
-    let progress = Arc::new(Progress::new(Instant::now()));
-    let outbox = Arc::new(Outbox::default());
-    let wire = Wire::new(
-        socket,
-        (Arc::clone(&progress), Arc::clone(&outbox)),
-        &config.limits,
-    );
+    let Some(version) = version(&mut socket, &shared, &config).await else {
+        return;
+    };
+    let progress = Arc::new(Progress::new(begun));
     let client = Arc::new(Client {
         config,
         log: shared.sites.log.clone(),
@@ -147,10 +152,65 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         is_trusted,
         requests: AtomicU64::new(0),
         progress,
-        outbox: Some(outbox),
+        outbox: (version == Version::Http1).then(Arc::default),
     });
-    h1::serve(wire, &shared, &client).await;
+    match version {
+        Version::Http1 => h1::serve(socket, &shared, &client).await,
+        Version::Http2 => h2::serve(socket, &shared, &client).await,
+    }
     drop(place);
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// By its first bytes. `None`: it failed or ended, said nothing in time, or has said nothing when the server stops.
+async fn version<B: Backend>(socket: &mut Transport, shared: &Shared<B>, config: &Config) -> Option<Version> {
+    let mut stopped = pin!(shared.stopped.notified());
+    let mut patience = pin!(None);
+    poll_fn(|cx| {
+        if let Poll::Ready(version) = poll_version(socket, cx) {
+            return Poll::Ready(version);
+        }
+        let stopping = shared.is_stopping() || stopped.as_mut().poll(cx).is_ready();
+        if stopping && !socket.has_unread() {
+            return Poll::Ready(None);
+        }
+        // Most connections have said something by now and need no timer.
+        if patience.is_none() {
+            patience.set(Some(tokio::time::sleep(config.limits.header_timeout)));
+        }
+        let patience = patience.as_mut().as_pin_mut();
+        if patience.is_some_and(|sleep| sleep.poll(cx).is_ready()) {
+            // Who stopped within the preface is told so.
+            return Poll::Ready((!socket.before().is_empty()).then_some(Version::Http1));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// HTTP/2 begins with a preface that HTTP/1 refuses (RFC 9113 §3.3).
+fn poll_version(socket: &mut Transport, cx: &mut Context<'_>) -> Poll<Option<Version>> {
+    loop {
+        let seen = socket.before();
+        let known = seen.len().min(PREFACE.len());
+        if !seen.starts_with(PREFACE.get(..known).unwrap_or_default()) {
+            return Poll::Ready(Some(Version::Http1));
+        }
+        if known == PREFACE.len() {
+            return Poll::Ready(Some(Version::Http2));
+        }
+        match ready!(socket.poll_ahead(cx)) {
+            Ok(0) => return Poll::Ready((!socket.before().is_empty()).then_some(Version::Http1)),
+            Ok(_) => {}
+            Err(_) => return Poll::Ready(None),
+        }
+    }
 }
 
 /// Who speaks with whom, by the PROXY protocol where it is asked for. `None`: the connection is over.

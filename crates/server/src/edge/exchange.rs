@@ -1,6 +1,6 @@
 //! One request and its response, whichever version of HTTP they came by.
 //!
-//! Called by hyper for `h1`. Runs in: server, on a reactor.
+//! Called by hyper for `h1`, by `h2_stream`. Runs in: server, on a reactor.
 
 use std::cell::OnceCell;
 use std::convert::Infallible;

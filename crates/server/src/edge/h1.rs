@@ -1,36 +1,37 @@
 //! HTTP/1: hyper, its deadlines, and how a connection ends.
 //!
-//! No task, timer or box is made for a request; the connection has one timer, which is armed anew only when it fires or when a deadline
-//! comes nearer. Called by `connection`. Runs in: server, on one reactor.
+//! No task, timer or box is made for a request. Called by `connection`. Runs in: server, on one reactor.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::Poll;
 
 use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::connection::{Client, Shared};
+use super::progress::{Fault, Phase, Progress};
 use super::record::Record;
 use super::reply::{self, Ending, Refusal};
 use super::reply_body::ReplyBody;
-use super::wire::{Fault, Phase, Progress, Wire};
+use super::timer::Timer;
+use super::transport::Transport;
+use super::wire::Wire;
 use super::{Backend, exchange, linger};
 use crate::config::Limits;
 
 /// hyper's own default; asking for it would make hyper allocate the headers' table for each request.
 const HYPER_HEADERS: usize = 100;
-/// Longest time between two looks at a connection's deadlines while none is near.
-const LOOK: Duration = Duration::from_mins(1);
 
 /// Serves the connection until either side ends it.
-pub(super) async fn serve<B: Backend>(wire: Wire, shared: &Shared<B>, client: &Arc<Client>) {
+pub(super) async fn serve<B: Backend>(socket: Transport, shared: &Shared<B>, client: &Arc<Client>) {
     let limits = &client.config.limits;
+    let outbox = client.outbox.clone().unwrap_or_default();
+    let wire = Wire::new(socket, (Arc::clone(&client.progress), outbox), limits);
     let service = service_fn(|request| exchange::handle(request, shared, client));
     let mut connection = builder(limits).serve_connection(wire, service);
     let end = run(&mut connection, shared, (&client.progress, limits)).await;
@@ -74,10 +75,7 @@ where
 {
     let mut stopped = pin!(shared.stopped.notified());
     let mut sleep = pin!(sleep_until(Instant::now() + limits.header_timeout));
-    let mut timer = Timer {
-        sleep: sleep.as_mut(),
-        started: false,
-    };
+    let mut timer = Timer::new(sleep.as_mut());
     let (mut watched, mut led_out) = (false, false);
     poll_fn(move |cx| {
         shared.backend.look();
@@ -101,38 +99,6 @@ where
         timer.check(cx, progress, limits).map(End::Fault)
     })
     .await
-}
-
-/// The connection's one timer.
-struct Timer<'a> {
-    sleep: Pin<&'a mut Sleep>,
-    started: bool,
-}
-
-impl Timer<'_> {
-    /// Ready when a deadline has passed.
-    fn check(&mut self, cx: &mut Context<'_>, progress: &Progress, limits: &Limits) -> Poll<Fault> {
-        let deadline = progress.deadline(limits);
-        let nearer = deadline.is_some_and(|(at, _)| at < self.sleep.deadline());
-        if self.started && !nearer && !self.sleep.is_elapsed() {
-            return Poll::Pending;
-        }
-        self.started = true;
-        loop {
-            if nearer || self.sleep.is_elapsed() {
-                let now = Instant::now();
-                match deadline {
-                    Some((at, fault)) if at <= now => return Poll::Ready(fault),
-                    Some((at, _)) => self.sleep.as_mut().reset(at),
-                    None => self.sleep.as_mut().reset(now + LOOK),
-                }
-            }
-            // Registers the wake-up; ready only when the time has passed meanwhile.
-            if self.sleep.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-        }
-    }
 }
 
 /// What is left to do when hyper is done: answers that hyper cannot give, and a gentle close.

@@ -20,15 +20,20 @@ mod fastcgi;
 mod file_body;
 mod files;
 mod forwarded;
+mod frames;
 mod framing;
 mod gate;
 mod h1;
+mod h2;
+mod h2_stream;
+mod h2_wire;
 mod linger;
 mod listen;
 mod listener;
 mod own;
 mod pack;
 mod params;
+mod progress;
 mod proxy_protocol;
 mod range;
 mod record;
@@ -41,6 +46,7 @@ mod site;
 mod static_files;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod transport;
 mod wire;
 

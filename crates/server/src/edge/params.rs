@@ -75,6 +75,10 @@ fn put_headers(writer: &mut RequestWriter, source: &Source<'_>) {
         }
         rest = rest.get(..first).unwrap_or_default();
     }
+    // Of HTTP/2 it comes as `:authority`, before all headers.
+    if source.head.version == Version::HTTP_2 && !map.contains_key(HOST) {
+        writer.param(b"HTTP_HOST", check::host_of(&source.head.uri, map));
+    }
 }
 
 /// `a_b` and, since PHP writes names so, `a.b` could stand for `a-b` and deceive the application; nginx drops both, as every name
@@ -107,6 +111,7 @@ fn put_server(writer: &mut RequestWriter, source: &Source<'_>) {
     writer.param(b"REQUEST_SCHEME", addresses.scheme.as_str().as_bytes());
     let protocol: &[u8] = match source.head.version {
         Version::HTTP_10 => b"HTTP/1.0",
+        Version::HTTP_2 => b"HTTP/2.0",
         _ => b"HTTP/1.1",
     };
     writer.known(Known::Protocol, b"SERVER_PROTOCOL", protocol);

@@ -13,8 +13,8 @@ use super::access_log::Line;
 use super::addresses::Addresses;
 use super::connection::Client;
 use super::forwarded;
+use super::progress::Fault;
 use super::reply::Ending;
-use super::wire::{Fault, Phase};
 use crate::dispatch::{RequestId, ResponseBody};
 
 /// One request, from its head to its end. Dropping it ends the exchange: one line in the access log, and the connection is idle.
@@ -31,6 +31,7 @@ pub(super) struct Record {
     pub(super) worker: Option<u16>,
     /// Its body has not been read, or not to its end.
     pub(super) unread: bool,
+    begun: bool,
 }
 
 /// The parts of a head that the access log shows; absent without a log.
@@ -61,7 +62,8 @@ impl Record {
         record.head = shown;
         record.addresses = addresses;
         record.unread = unread;
-        record.client.progress.enter(Phase::Exchange, record.started);
+        record.begun = true;
+        record.client.progress.begin_exchange(record.started);
         record
     }
 
@@ -79,6 +81,7 @@ impl Record {
             bytes: 0,
             worker: None,
             unread: false,
+            begun: false,
         }
     }
 
@@ -133,7 +136,9 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let now = Instant::now();
-        self.client.progress.enter(Phase::Idle, now);
+        if self.begun {
+            self.client.progress.end_exchange(now);
+        }
         debug!(id = %self.id, status = self.status.as_u16(), worker = self.worker, ending = %self.ending, "request ended");
         let Some(log) = &self.client.log else { return };
         let head = self.head.as_ref();

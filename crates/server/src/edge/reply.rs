@@ -2,10 +2,11 @@
 //!
 //! Called by `exchange`. Runs in: server, on a reactor.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -261,12 +262,31 @@ pub(super) fn raw(id: RequestId, refusal: &Refusal) -> Vec<u8> {
     let mut out = format!(
         "HTTP/1.1 {status}\r\nserver: hearth\r\ndate: {}\r\nconnection: close\r\ncontent-type: text/html; charset=utf-8\r\n\
          content-length: {}\r\n\r\n",
-        httpdate::fmt_http_date(std::time::SystemTime::now()),
+        httpdate::fmt_http_date(SystemTime::now()),
         page.len()
     )
     .into_bytes();
     out.extend_from_slice(&page);
     out
+}
+
+/// `Date`, which hyper makes by itself for HTTP/1.
+pub(super) fn date() -> HeaderValue {
+    thread_local! {
+        static LAST: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
+    }
+    let now = SystemTime::now();
+    let second = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    LAST.with_borrow_mut(|last| {
+        if last.0 != second
+            && let Ok(text) = HeaderValue::try_from(httpdate::fmt_http_date(now))
+        {
+            *last = (second, text);
+        }
+        last.1.clone()
+    })
 }
 
 /// A redirection to the same path with a slash.

@@ -86,6 +86,11 @@ impl ReplyBody {
         }
     }
 
+    /// Its client is to blame for what is missing.
+    pub(super) fn set_ending(&mut self, ending: Ending) {
+        self.record.set_ending(ending);
+    }
+
     /// hyper drops a stream once the announced bytes are out.
     fn is_announced_end(&self) -> bool {
         matches!(&self.content, Content::Stream(_, Some(length)) if self.record.bytes() >= *length)

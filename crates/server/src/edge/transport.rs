@@ -1,6 +1,6 @@
 //! What a connection's bytes go over. An enum, so that plain TCP pays for no virtual call and no box.
 //!
-//! Made by `listen`, read and written by `wire` and `linger`. Runs in: server, on one reactor.
+//! Made by `listen`, read and written by `wire`, `h2_wire` and `linger`. Runs in: server, on one reactor.
 
 use std::fs::File;
 use std::io;
@@ -18,10 +18,19 @@ use super::addresses::{Addresses, Scheme};
 /// Bytes that the kernel takes of a response before it can send them. By default it is megabytes, which 1000 clients that read
 /// nothing turn into gigabytes.
 const UNSENT: u32 = 128 * 1024;
+/// Bytes that are read ahead at once.
+const AHEAD: usize = 2048;
 
 /// A client's socket.
 #[derive(Debug)]
-pub(super) enum Transport {
+pub(super) struct Transport {
+    socket: Socket,
+    /// Bytes that were read to see what is spoken, and are read again.
+    before: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -42,25 +51,46 @@ impl Accepted {
                 // Small responses must not wait for an acknowledgement of the one before. A failure costs speed, nothing else.
                 let _ = socket.set_nodelay(true);
                 let _ = SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT);
-                TcpStream::from_std(socket).map(Transport::Tcp)
+                TcpStream::from_std(socket).map(|socket| Transport::new(Socket::Tcp(socket)))
             }
             Self::Unix(socket) => {
                 socket.set_nonblocking(true)?;
-                UnixStream::from_std(socket).map(Transport::Unix)
+                UnixStream::from_std(socket).map(|socket| Transport::new(Socket::Unix(socket)))
             }
         }
     }
 }
 
 impl Transport {
+    const fn new(socket: Socket) -> Self {
+        Self {
+            socket,
+            before: Vec::new(),
+        }
+    }
+
+    /// What was read by [`Self::poll_ahead`] and will be read again.
+    pub(super) fn before(&self) -> &[u8] {
+        &self.before
+    }
+
+    /// Reads more to look at before anybody else reads it; the number of bytes, 0 at the end.
+    pub(super) fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut bytes = [0; AHEAD];
+        let mut buf = ReadBuf::new(&mut bytes);
+        ready!(self.socket.poll_read(cx, &mut buf))?;
+        self.before.extend_from_slice(buf.filled());
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+
     /// Who speaks with whom.
     pub(super) fn addresses(&self) -> io::Result<Addresses> {
-        match self {
-            Self::Tcp(socket) => {
+        match &self.socket {
+            Socket::Tcp(socket) => {
                 let (remote, local) = (socket.peer_addr()?, socket.local_addr()?);
                 Ok(Addresses::of_tcp(remote, local, Scheme::Http))
             }
-            Self::Unix(socket) => {
+            Socket::Unix(socket) => {
                 let local = socket.local_addr()?;
                 let path = local.as_pathname().map(|path| path.to_string_lossy());
                 Ok(Addresses::of_unix(&path.unwrap_or_default(), Scheme::Http))
@@ -76,14 +106,14 @@ impl Transport {
         (at, count): (&mut u64, usize),
     ) -> Poll<io::Result<usize>> {
         loop {
-            let sent = match self {
-                Self::Tcp(socket) => {
+            let sent = match &self.socket {
+                Socket::Tcp(socket) => {
                     ready!(socket.poll_write_ready(cx))?;
                     socket.try_io(Interest::WRITABLE, || {
                         Ok(sendfile(socket, file, Some(&mut *at), count)?)
                     })
                 }
-                Self::Unix(socket) => {
+                Socket::Unix(socket) => {
                     ready!(socket.poll_write_ready(cx))?;
                     socket.try_io(Interest::WRITABLE, || {
                         Ok(sendfile(socket, file, Some(&mut *at), count)?)
@@ -100,47 +130,60 @@ impl Transport {
 
     /// Whether bytes have come that nobody has read.
     pub(super) fn has_unread(&self) -> bool {
-        rustix::io::ioctl_fionread(self.as_fd()).unwrap_or(0) > 0
+        !self.before.is_empty() || rustix::io::ioctl_fionread(self.as_fd()).unwrap_or(0) > 0
     }
 }
 
-impl AsFd for Transport {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+impl Socket {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Unix(socket) => socket.as_fd(),
-        }
-    }
-}
-
-impl AsyncRead for Transport {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
             Self::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
             Self::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
         }
     }
 }
 
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.before.is_empty() {
+            let room = buf.remaining().min(this.before.len());
+            let rest = this.before.split_off(room);
+            buf.put_slice(&std::mem::replace(&mut this.before, rest));
+            return Poll::Ready(Ok(()));
+        }
+        this.socket.poll_read(cx, buf)
+    }
+}
+
 impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
-            Self::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
+        match &mut self.get_mut().socket {
+            Socket::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Socket::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(socket) => Pin::new(socket).poll_flush(cx),
-            Self::Unix(socket) => Pin::new(socket).poll_flush(cx),
+        match &mut self.get_mut().socket {
+            Socket::Tcp(socket) => Pin::new(socket).poll_flush(cx),
+            Socket::Unix(socket) => Pin::new(socket).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
-            Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+        match &mut self.get_mut().socket {
+            Socket::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
+            Socket::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
         }
     }
 
@@ -153,9 +196,9 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
-            Self::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+        match &mut self.get_mut().socket {
+            Socket::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+            Socket::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
         }
     }
 }

@@ -24,6 +24,7 @@ mod extensions;
 mod fastcgi;
 mod files;
 mod frameworks;
+mod h2;
 mod health;
 mod isolation;
 mod leaks;

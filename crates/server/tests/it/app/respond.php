@@ -11,6 +11,7 @@ function respond(): void
 {
     header('Content-Type: text/plain; charset=UTF-8');
     match (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
+        '/big' => big((int) $_GET['mib']),
         '/pid' => print(getmypid()),
         '/server' => print(json_encode($_SERVER)),
         '/ini' => print(ini_get($_GET['name'])),
@@ -42,6 +43,13 @@ function respond(): void
         '/orphan' => print(shell_exec('sleep 0.01 > /dev/null 2>&1 & echo $!')),
         default => print('hello from ' . $_SERVER['REQUEST_URI']),
     };
+}
+
+function big(int $mib): void
+{
+    for ($i = 0; $i < $mib; $i++) {
+        echo str_repeat('b', 1 << 20);
+    }
 }
 
 function stop(string $text): never

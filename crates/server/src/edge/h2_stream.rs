@@ -1,0 +1,158 @@
+//! One stream of HTTP/2: a request, its response, and the body of it as fast as the client makes room.
+//!
+//! Called by `h2`. Runs in: server, a task on a reactor.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, SendStream};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use tokio::time::timeout;
+
+use super::connection::{Client, Shared};
+use super::h2::Upload;
+use super::record::Record;
+use super::reply::{self, Ending};
+use super::reply_body::ReplyBody;
+use super::{Backend, exchange};
+
+/// Of HTTP/1's connection; RFC 9113 §8.2.2 forbids them.
+const OF_CONNECTION: [header::HeaderName; 3] =
+    [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE];
+
+/// Answers one request.
+pub(super) async fn serve<B: Backend>(
+    request: Request<Upload>,
+    mut respond: SendResponse<Bytes>,
+    shared: Arc<Shared<B>>,
+    client: Arc<Client>,
+) {
+    let (mut head, body) = request.into_parts();
+    let mut record = Record::begin(Arc::clone(&client), &mut head, !body.is_end_stream());
+    if record.unread && asks_to_continue(&head.headers) {
+        let mut interim = Response::new(());
+        *interim.status_mut() = StatusCode::CONTINUE;
+        // A connection that has failed fails below, too.
+        let _ = respond.send_informational(interim);
+    }
+    let response = {
+        let mut answering = pin!(exchange::respond(&head, body, &shared, &mut record));
+        poll_fn(|cx| {
+            if respond.poll_reset(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            answering.as_mut().poll(cx).map(Some)
+        })
+        .await
+    };
+    let Some(response) = response else {
+        // The record says that the client has gone.
+        client.progress.end_stream(true);
+        return;
+    };
+    let (mut parts, content) = response.into_parts();
+    for name in OF_CONNECTION {
+        parts.headers.remove(name);
+    }
+    parts.headers.entry(header::DATE).or_insert_with(reply::date);
+    let body = ReplyBody::new(content, record);
+    let ended = body.is_end_stream();
+    if !ended && let Some(length) = body.size_hint().exact() {
+        let length = || HeaderValue::from(length);
+        parts.headers.entry(header::CONTENT_LENGTH).or_insert_with(length);
+    }
+    let announced = length_of(&parts.headers);
+    let sent = match respond.send_response(Response::from_parts(parts, ()), ended) {
+        Ok(_) if ended => Ok(()),
+        Ok(stream) => send(stream, body, announced, client.config.limits.write_timeout).await,
+        Err(_) => Err(Gone),
+    };
+    client.progress.end_stream(sent.is_err());
+}
+
+/// The client takes no more of it.
+struct Gone;
+
+/// Sends the body, of which `left` bytes are announced, if any number is.
+async fn send(
+    mut stream: SendStream<Bytes>,
+    body: ReplyBody,
+    mut left: Option<u64>,
+    patience: Duration,
+) -> Result<(), Gone> {
+    let mut body = pin!(body);
+    loop {
+        // Room first: a body that nobody takes must not be made.
+        stream.reserve_capacity(1);
+        if stream.capacity() == 0 && !has_room(&mut stream, patience, body.as_mut()).await? {
+            continue;
+        }
+        let frame = poll_fn(|cx| {
+            if stream.poll_reset(cx).is_ready() {
+                return Poll::Ready(Err(Gone));
+            }
+            body.as_mut().poll_frame(cx).map(Ok)
+        });
+        let (mut data, is_over) = match frame.await? {
+            Some(Ok(frame)) => (frame.into_data().unwrap_or_default(), false),
+            None if left.is_none_or(|left| left == 0) => (Bytes::new(), true),
+            // It broke off, or fell short: the client has to see it.
+            Some(Err(_)) | None => {
+                stream.send_reset(Reason::INTERNAL_ERROR);
+                return Ok(());
+            }
+        };
+        let is_last = match &mut left {
+            Some(left) => {
+                data.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= data.len() as u64;
+                *left == 0
+            }
+            None => is_over || body.is_end_stream(),
+        };
+        stream.send_data(data, is_last).map_err(|_| Gone)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits until something can be sent. False: look again.
+async fn has_room(
+    stream: &mut SendStream<Bytes>,
+    patience: Duration,
+    body: Pin<&mut ReplyBody>,
+) -> Result<bool, Gone> {
+    let room = poll_fn(|cx| {
+        if stream.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(Gone));
+        }
+        match stream.poll_capacity(cx) {
+            Poll::Ready(Some(Ok(room))) => Poll::Ready(Ok(room > 0)),
+            Poll::Ready(Some(Err(_)) | None) => Poll::Ready(Err(Gone)),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    if let Ok(room) = timeout(patience, room).await {
+        return room;
+    }
+    body.get_mut().set_ending(Ending::WriteTimeout);
+    stream.send_reset(Reason::CANCEL);
+    Err(Gone)
+}
+
+fn asks_to_continue(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::EXPECT);
+    value.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+fn length_of(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}

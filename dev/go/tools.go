@@ -1,0 +1,6 @@
+//go:build tools
+
+// Package tools names the programs in Go that tests run; dev/go-tool builds them.
+package tools
+
+import _ "github.com/summerwind/h2spec/cmd/h2spec"
