@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 # One turn of the clock.
 TICK = 0.002
 ANSWER_DEADLINE = 30.0
+# A connection that is idle for longer is closed: the server does so after a minute, maybe under a request that was just sent.
+IDLE = 30.0
 
 
 @dataclass
@@ -49,6 +51,7 @@ class Wire(asyncio.Protocol):
     def __init__(self, client: Client) -> None:
         self.client, self.transport = client, None
         self.buffer, self.seen, self.due, self.closes = b"", None, 0.0, False
+        self.idle_since = 0.0
 
     def connection_made(self, transport) -> None:
         self.transport = transport
@@ -94,7 +97,13 @@ class Client:
         if closes:
             wire.transport.close()
         else:
+            wire.idle_since = time.monotonic()
             self.idle.append(wire)
+
+    def retire(self, now: float) -> None:
+        """Closes what has been idle for long; that is at the front, since the last one is taken first."""
+        while self.idle and self.idle[0].idle_since < now - IDLE:
+            self.idle.pop(0).transport.close()
 
     def lost(self, wire: Wire) -> None:
         if wire in self.idle:
@@ -134,6 +143,7 @@ class Client:
         """`rate` requests a second, each time the next of `turns`; the share `anew` over connections of their own."""
         begin, sent, fresh = time.monotonic(), 0, 0.0
         while (now := time.monotonic()) < begin + seconds:
+            self.retire(now)
             while sent < (now - begin) * rate:
                 path, seen = turns[sent % len(turns)]
                 due = begin + sent / rate
