@@ -34,8 +34,8 @@ pub(super) enum Verdict {
 
 /// RFC 9110 §13.2.2, in its order.
 pub(super) fn evaluate(headers: &HeaderMap, version: &Version) -> Verdict {
-    if let Some(list) = text(headers, &header::IF_MATCH) {
-        if !matches(list, &version.etag, Weak::Differs) {
+    if headers.contains_key(header::IF_MATCH) {
+        if !matches((headers, &header::IF_MATCH), &version.etag, Weak::Differs) {
             return Verdict::Failed;
         }
     } else if let Some(date) = date(headers, &header::IF_UNMODIFIED_SINCE)
@@ -43,8 +43,8 @@ pub(super) fn evaluate(headers: &HeaderMap, version: &Version) -> Verdict {
     {
         return Verdict::Failed;
     }
-    if let Some(list) = text(headers, &header::IF_NONE_MATCH) {
-        if matches(list, &version.etag, Weak::Equals) {
+    if headers.contains_key(header::IF_NONE_MATCH) {
+        if matches((headers, &header::IF_NONE_MATCH), &version.etag, Weak::Equals) {
             return Verdict::NotModified;
         }
     } else if let Some(date) = date(headers, &header::IF_MODIFIED_SINCE)
@@ -68,7 +68,9 @@ pub(super) enum Wanted {
 
 /// RFC 9110 §14.2. What is no valid range, too many of them, or more than the file together, is answered with the whole file.
 pub(super) fn wanted(method: &Method, headers: &HeaderMap, version: &Version) -> Wanted {
-    let Some(set) = text(headers, &header::RANGE).and_then(|v| v.strip_prefix("bytes=")) else {
+    // Units have no case (RFC 9110 §14.1).
+    let set = text(headers, &header::RANGE).and_then(|value| value.split_once('='));
+    let Some((_, set)) = set.filter(|(unit, _)| unit.eq_ignore_ascii_case("bytes")) else {
         return Wanted::Whole;
     };
     if *method != Method::GET || !if_range(headers, version) {
@@ -92,9 +94,10 @@ pub(super) fn wanted(method: &Method, headers: &HeaderMap, version: &Version) ->
             }
         }
     }
-    if parts.is_empty() {
+    let any = set.split(',').any(|spec| !spec.trim().is_empty());
+    if parts.is_empty() && any {
         Wanted::Nothing
-    } else if total > version.size {
+    } else if parts.is_empty() || total > version.size {
         Wanted::Whole
     } else {
         Wanted::Parts(parts)
@@ -156,15 +159,18 @@ enum Weak {
     Differs,
 }
 
-fn matches(list: &str, etag: &str, weak: Weak) -> bool {
-    list.trim() == "*"
-        || list
-            .split(',')
-            .map(str::trim)
-            .any(|tag| match tag.strip_prefix("W/") {
-                Some(tag) => weak == Weak::Equals && tag == etag,
-                None => tag == etag,
-            })
+/// Of a header that may be there several times (RFC 9110 §5.3).
+fn matches((headers, name): (&HeaderMap, &HeaderName), etag: &str, weak: Weak) -> bool {
+    let lines = headers.get_all(name).iter();
+    let tags = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .map(str::trim);
+    let mut tags = tags.filter(|tag| !tag.is_empty());
+    tags.any(|tag| match tag.strip_prefix("W/") {
+        Some(tag) => weak == Weak::Equals && tag == etag,
+        None => tag == "*" || tag == etag,
+    })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -225,12 +231,26 @@ mod tests {
                 Verdict::Failed,
             ),
             (&[("if-modified-since", "yesterday")], Verdict::Send),
+            (
+                &[("if-none-match", "\"x\""), ("if-none-match", "\"a-64\"")],
+                Verdict::NotModified,
+            ),
+            (&[("if-none-match", "\"x\", ")], Verdict::Send),
+            (&[("if-match", "*")], Verdict::Send),
+            (&[("if-match", "\"x\""), ("if-match", "\"a-64\"")], Verdict::Send),
+            (
+                &[
+                    ("if-match", "\"a-64\""),
+                    ("if-unmodified-since", "Sun, 06 Nov 1994 08:49:36 GMT"),
+                ],
+                Verdict::Send,
+            ),
         ];
         for (given, verdict) in cases {
-            let map: HeaderMap = given
-                .iter()
-                .map(|(n, v)| (n.parse::<HeaderName>().unwrap(), v.parse().unwrap()))
-                .collect();
+            let mut map = HeaderMap::new();
+            for (name, value) in *given {
+                map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+            }
             assert_eq!(evaluate(&map, &version()), *verdict, "{given:?}");
         }
     }
@@ -240,6 +260,10 @@ mod tests {
         let cases: &[(&'static str, Wanted)] = &[
             ("bytes=0-9", Wanted::Parts(vec![(0, 10)])),
             ("bytes=90-", Wanted::Parts(vec![(90, 100)])),
+            ("Bytes=90-", Wanted::Parts(vec![(90, 100)])),
+            ("bytes = 90-", Wanted::Whole),
+            ("bytes=0-9,", Wanted::Parts(vec![(0, 10)])),
+            ("bytes=,", Wanted::Whole),
             ("bytes=-5", Wanted::Parts(vec![(95, 100)])),
             ("bytes=-500", Wanted::Parts(vec![(0, 100)])),
             ("bytes=0-0,-1", Wanted::Parts(vec![(0, 1), (99, 100)])),
