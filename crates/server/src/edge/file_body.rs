@@ -130,7 +130,8 @@ impl FileBody {
         if stop - start < LEAST || !here(start) || !here(stop - 1) {
             return None;
         }
-        let bytes = outbox.stand_in(&self.file, start, stop)?;
+        let last = self.remaining == stop - start;
+        let bytes = outbox.stand_in(&self.file, (start, stop), last)?;
         if stop < end {
             self.pieces.push_front(Piece::Part(stop, end));
         }

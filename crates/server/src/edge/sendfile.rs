@@ -8,12 +8,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::transport::Transport;
+use super::transport::{Transport, Unsent};
 
 /// Bytes that are sent at once, at most.
 pub(super) const MOST: usize = 512 * 1024;
@@ -27,23 +28,27 @@ struct Piece {
     file: Arc<File>,
     at: u64,
     left: usize,
+    /// No other one of this response follows.
+    last: bool,
 }
 
 /// What a connection has to send and hyper has not: shared by its wire and the body of its response, which run on one thread.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pieces: Mutex<VecDeque<Piece>>,
+    is_wide: AtomicBool,
 }
 
 impl Outbox {
     /// What hyper is given for the bytes of `file` from `start` to `end`, [`MOST`] at most.
-    pub(super) fn stand_in(&self, file: &Arc<File>, start: u64, end: u64) -> Option<Bytes> {
+    pub(super) fn stand_in(&self, file: &Arc<File>, (start, end): (u64, u64), last: bool) -> Option<Bytes> {
         let left = usize::try_from(end - start).ok()?;
         let bytes = Bytes::from_static(STAND_IN.get(..left)?);
         self.lock().push_back(Piece {
             file: Arc::clone(file),
             at: start,
             left,
+            last,
         });
         Some(bytes)
     }
@@ -61,6 +66,8 @@ impl Outbox {
             return Poll::Ready(Err(io::Error::other("a stand-in for no file")));
         };
         let count = count.min(piece.left);
+        // What waits to be sent is the file's own memory, so it need not be little; and waking for each little is what costs.
+        self.widen(transport, Unsent::Any);
         let sent = ready!(transport.poll_send_file(cx, &piece.file, (&mut piece.at, count)))?;
         if sent == 0 {
             // It became shorter, and its length was promised.
@@ -68,9 +75,21 @@ impl Outbox {
         }
         piece.left -= sent;
         if piece.left == 0 {
+            let last = piece.last;
             pieces.pop_front();
+            if last {
+                self.widen(transport, Unsent::Little);
+            }
         }
         Poll::Ready(Ok(sent))
+    }
+
+    fn widen(&self, transport: &Transport, unsent: Unsent) {
+        let any = unsent == Unsent::Any;
+        // Relaxed: all of a connection runs on one thread.
+        if self.is_wide.swap(any, Ordering::Relaxed) != any {
+            transport.bound_unsent(unsent);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Piece>> {

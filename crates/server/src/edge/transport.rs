@@ -35,6 +35,15 @@ enum Socket {
     Unix(UnixStream),
 }
 
+/// How much of a response the kernel takes before it can send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// What keeps the network busy.
+    Little,
+    /// As much as its buffers hold.
+    Any,
+}
+
 /// A socket that was accepted and belongs to no runtime yet.
 #[derive(Debug)]
 pub(super) enum Accepted {
@@ -95,6 +104,18 @@ impl Transport {
                 let path = local.as_pathname().map(|path| path.to_string_lossy());
                 Ok(Addresses::of_unix(&path.unwrap_or_default(), Scheme::Http))
             }
+        }
+    }
+
+    /// How much the kernel takes before it can send it.
+    pub(super) fn bound_unsent(&self, unsent: Unsent) {
+        if let Socket::Tcp(socket) = &self.socket {
+            let bytes = match unsent {
+                Unsent::Little => UNSENT,
+                Unsent::Any => u32::MAX,
+            };
+            // A failure costs speed or memory, nothing else.
+            let _ = SockRef::from(socket).set_tcp_notsent_lowat(bytes);
         }
     }
 
