@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of all together that are plenty.
-const PLENTY: u64 = 64 << 20;
+const PLENTY: u64 = 32 << 20;
 
 /// Every access is relaxed: it guides, it guards no memory.
 static ALL: AtomicU64 = AtomicU64::new(0);

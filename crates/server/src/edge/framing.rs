@@ -430,4 +430,51 @@ mod tests {
             assert!(pieces.any(|bytes| framing.follow(bytes).is_err()), "by {piece}");
         }
     }
+
+    /// xorshift64*: the same sequence each time.
+    fn dice(state: &mut u64, sides: usize) -> usize {
+        *state ^= *state >> 12;
+        *state ^= *state << 25;
+        *state ^= *state >> 27;
+        let high = state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
+        usize::try_from(high).unwrap() % sides
+    }
+
+    #[test]
+    fn the_same_bytes_have_the_same_meaning_however_they_are_cut() {
+        const BYTES: &[u8] = b"\r\n\r\n\n\r :;,\t#0123456789abcdefgGPx\0\xff";
+        let seeds: Vec<String> = GOOD.iter().chain(BAD).map(|text| text.replace('^', "")).collect();
+        let mut state = 20_261_121;
+        for round in 0..20_000 {
+            let mut bytes = seeds[dice(&mut state, seeds.len())].clone().into_bytes();
+            for _ in 0..=dice(&mut state, 4) {
+                let (at, new) = (
+                    dice(&mut state, bytes.len()),
+                    BYTES[dice(&mut state, BYTES.len())],
+                );
+                match dice(&mut state, 3) {
+                    0 => bytes[at] = new,
+                    1 => bytes.insert(at, new),
+                    _ if bytes.len() > 1 => drop(bytes.remove(at)),
+                    _ => {}
+                }
+            }
+            let mut whole = Framing::new(100);
+            let expected = whole.follow(&bytes).is_ok();
+            let mut pieces = Framing::new(100);
+            let (mut rest, mut is_ok) = (&bytes[..], true);
+            while is_ok && !rest.is_empty() {
+                let (piece, more) = rest.split_at(1 + dice(&mut state, rest.len()));
+                is_ok = pieces.follow(piece).is_ok();
+                rest = more;
+            }
+            let seen = |framing: &Framing| (framing.heads(), is_ok && framing.in_head(), framing.in_body());
+            let text = String::from_utf8_lossy(&bytes);
+            assert_eq!(
+                (is_ok, seen(&pieces)),
+                (expected, seen(&whole)),
+                "{round}: {text:?}"
+            );
+        }
+    }
 }
