@@ -5,8 +5,10 @@
 //! client's side ([`Outlet`]) takes from memory; the pump refills that from the spool file, in order.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::future::poll_fn;
-use std::io::SeekFrom;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,8 +17,6 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use ipc::layout::LANE_BYTES;
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
@@ -24,6 +24,9 @@ use super::held::{self, Held};
 use super::lease::{Lease, Progress, Reading};
 use super::{DispatchError, RequestId, lock, spool};
 use crate::config::Limits;
+
+/// Bytes of a response that are kept in memory where memory is scarce.
+const SCARCE: usize = 16 * 1024;
 
 /// How much of a response may wait for its client, and where.
 #[derive(Clone, Debug)]
@@ -46,16 +49,7 @@ impl Buffering {
 
     /// Bytes that may be in memory.
     fn memory(&self) -> usize {
-        if held::is_scarce() {
-            LANE_BYTES
-        } else {
-            self.memory
-        }
-    }
-
-    /// Bytes that are read from the file at once.
-    fn refill(&self) -> usize {
-        self.memory().min(4 * LANE_BYTES)
+        if held::is_scarce() { SCARCE } else { self.memory }
     }
 }
 
@@ -142,7 +136,7 @@ impl Body for Outlet {
 /// A file between the lane and memory.
 #[derive(Debug)]
 struct Spool {
-    file: File,
+    file: Arc<File>,
     written: u64,
     read: u64,
 }
@@ -193,7 +187,7 @@ impl Pump {
             match poll_fn(|cx| self.poll_step(cx)).await? {
                 Step::Refill => self.refill().await?,
                 Step::Forward => {
-                    let bytes = self.take_lane()?;
+                    let bytes = self.take_lane(self.buffering.memory().min(LANE_BYTES))?;
                     self.hand_on(bytes);
                 }
                 Step::Spill => self.spill().await?,
@@ -259,22 +253,22 @@ impl Pump {
     }
 
     /// What is in the lane; the worker may have waited for the room.
-    fn take_lane(&mut self) -> Result<Vec<u8>, DispatchError> {
+    fn take_lane(&mut self, limit: usize) -> Result<Vec<u8>, DispatchError> {
         let mut bytes = Vec::new();
         if let Some(lease) = &self.lease {
-            lease.read(&mut self.reading, LANE_BYTES, &mut bytes)?;
+            lease.read(&mut self.reading, limit, &mut bytes)?;
             lease.made_room(&self.reading);
         }
         Ok(bytes)
     }
 
     async fn spill(&mut self) -> Result<(), DispatchError> {
-        let bytes = self.take_lane()?;
+        let bytes = self.take_lane(LANE_BYTES)?;
         let spool = match &mut self.spool {
             Some(spool) => spool,
             None => self.spool.insert(Spool::create(&self.buffering.folder).await?),
         };
-        spool.append(&bytes).await?;
+        spool.append(bytes).await?;
         Ok(())
     }
 
@@ -282,46 +276,52 @@ impl Pump {
         let Some(spool) = &mut self.spool else {
             return Ok(());
         };
-        let bytes = spool.take(self.buffering.refill()).await?;
+        let bytes = spool.take(self.buffering.memory().min(4 * LANE_BYTES)).await?;
         self.hand_on(bytes);
         Ok(())
     }
 }
 
 impl Spool {
-    async fn create(folder: &Path) -> std::io::Result<Self> {
+    async fn create(folder: &Path) -> io::Result<Self> {
         let folder = folder.to_path_buf();
-        let file = tokio::task::spawn_blocking(move || spool::unnamed_file(&folder))
-            .await
-            .map_err(std::io::Error::other)??;
+        let file = blocking(move || spool::unnamed_file(&folder)).await?;
         Ok(Self {
-            file: File::from_std(file),
+            file: Arc::new(file),
             written: 0,
             read: 0,
         })
     }
 
-    async fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.file.seek(SeekFrom::Start(self.written)).await?;
-        self.file.write_all(bytes).await?;
-        self.file.flush().await?;
-        self.written += bytes.len() as u64;
+    async fn append(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let (file, at, count) = (Arc::clone(&self.file), self.written, bytes.len());
+        blocking(move || file.write_all_at(&bytes, at)).await?;
+        self.written += count as u64;
         Ok(())
     }
 
     /// Up to `limit` bytes; the file starts anew once all of it has been taken.
-    async fn take(&mut self, limit: usize) -> std::io::Result<Vec<u8>> {
-        let count = usize::try_from(self.written - self.read)
-            .unwrap_or(limit)
-            .min(limit);
-        let mut bytes = vec![0; count];
-        self.file.seek(SeekFrom::Start(self.read)).await?;
-        self.file.read_exact(&mut bytes).await?;
+    async fn take(&mut self, limit: usize) -> io::Result<Vec<u8>> {
+        let left = usize::try_from(self.written - self.read).unwrap_or(limit);
+        let (file, at, count) = (Arc::clone(&self.file), self.read, left.min(limit));
+        let bytes = blocking(move || {
+            let mut bytes = vec![0; count];
+            file.read_exact_at(&mut bytes, at)?;
+            if count == left {
+                file.set_len(0)?;
+            }
+            Ok(bytes)
+        });
+        let bytes = bytes.await?;
         self.read += count as u64;
         if self.read == self.written {
-            self.file.set_len(0).await?;
             (self.read, self.written) = (0, 0);
         }
         Ok(bytes)
     }
+}
+
+/// Does what may wait for a disk, off the reactor.
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(act).await.map_err(io::Error::other)?
 }
