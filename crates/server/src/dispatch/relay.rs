@@ -25,8 +25,8 @@ use super::lease::{Lease, Progress, Reading};
 use super::{DispatchError, RequestId, lock, spool};
 use crate::config::Limits;
 
-/// Bytes of a response that are kept in memory where memory is scarce.
-const SCARCE: usize = 16 * 1024;
+/// Bytes of a response that are kept in memory where memory is scarce. hyper keeps 16 such pieces beside it.
+const SCARCE: usize = 4 * 1024;
 
 /// How much of a response may wait for its client, and where.
 #[derive(Clone, Debug)]

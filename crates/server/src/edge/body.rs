@@ -22,7 +22,7 @@ use crate::dispatch::{DispatchError, RequestBody, spool};
 const SMALL: usize = 4096;
 
 /// Bytes of a body that are kept in memory where memory is scarce.
-const SCARCE: u64 = 16 * 1024;
+const SCARCE: u64 = 4 * 1024;
 
 /// Receives `body`. `announced` is its length by its header.
 pub(super) async fn receive(
