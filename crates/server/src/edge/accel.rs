@@ -1,7 +1,7 @@
 //! Files that a script has sent for it: `X-Accel-Redirect` as for nginx, `X-Sendfile` as for Apache.
 //!
 //! Only from the folders of `[pool.web.internal]`. The script's own headers stay, but for those that speak of its body. None of
-//! these headers gets to the client. Called by `exchange`. Runs in: server, on a reactor.
+//! these headers gets to the client; a trusted proxy in front may be the one they are meant for. Called by `exchange`. Runs in: server, on a reactor.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -46,14 +46,18 @@ pub(super) enum Wanted {
     Nothing(String),
 }
 
-/// Takes the headers out, and says what they ask for.
-pub(super) fn take(headers: &mut HeaderMap, internal: &[(String, PathBuf)]) -> Option<Wanted> {
-    if !headers.keys().any(is_ours) {
+/// Takes the headers out, and says what they ask for. What is not for us is left to a trusted proxy, if it is one that asks.
+pub(super) fn take(
+    headers: &mut HeaderMap,
+    internal: &[(String, PathBuf)],
+    to_proxy: bool,
+) -> Option<Wanted> {
+    if !headers.keys().any(is_ours) || to_proxy && internal.is_empty() {
         return None;
     }
     let (redirect, sendfile) = (headers.remove(REDIRECT), headers.remove(SENDFILE));
-    for name in OTHERS {
-        headers.remove(name);
+    for name in OTHERS.iter().filter(|_| !to_proxy) {
+        headers.remove(*name);
     }
     let (named, file) = match (redirect, sendfile) {
         (Some(uri), _) => {
@@ -201,15 +205,33 @@ mod tests {
             let mut given = HeaderMap::new();
             given.insert(REDIRECT, HeaderValue::from_static(uri));
             given.insert("x-accel-buffering", HeaderValue::from_static("no"));
-            assert_eq!(take(&mut given, &internal), Some(expected), "{uri}");
+            assert_eq!(take(&mut given, &internal, false), Some(expected), "{uri}");
             assert!(given.is_empty());
         }
-        assert_eq!(take(&mut headers(&[("x-powered-by", "PHP")]), &internal), None);
+        assert_eq!(
+            take(&mut headers(&[("x-powered-by", "PHP")]), &internal, false),
+            None
+        );
         let mut buffering = headers(&[("x-accel-buffering", "no"), ("x-a", "b")]);
-        assert_eq!(take(&mut buffering, &internal), None);
+        assert_eq!(take(&mut buffering, &internal, false), None);
         assert_eq!(buffering.len(), 1);
         let path = HeaderValue::from_static("/protected/a.txt");
         assert_eq!(by_uri(&path, &[]), None);
+    }
+
+    #[test]
+    fn a_proxy_gets_what_is_meant_for_it() {
+        let said = || headers(&[("x-accel-redirect", "/p/a"), ("x-accel-buffering", "no")]);
+        let mut all = said();
+        assert_eq!(take(&mut all, &[], true), None);
+        assert_eq!(all, said());
+        let internal = [("/p/".to_owned(), PathBuf::from("/files"))];
+        let mut rest = said();
+        assert_eq!(
+            take(&mut rest, &internal, true),
+            Some(Wanted::File("/files/a".into()))
+        );
+        assert_eq!(rest, headers(&[("x-accel-buffering", "no")]));
     }
 
     #[test]

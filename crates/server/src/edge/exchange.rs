@@ -210,7 +210,7 @@ async fn from_script<P>(
     router: &Router,
     record: &Record,
 ) -> Result<http::Response<Content>, Refusal> {
-    if let Some(wanted) = accel::take(&mut response.headers, router.internal()) {
+    if let Some(wanted) = accel::take(&mut response.headers, router.internal(), record.client.is_trusted) {
         let asked = file_asked(head, (files, site), (outbox(head, record), unpacked));
         return Box::pin(accel::send((wanted, response), asked, record)).await;
     }
