@@ -20,6 +20,7 @@ use super::encoder::{self, Encoder};
 use super::file_body::FileBody;
 use super::reply_body::{BrokenOff, Content, Stream};
 use crate::config::{Coding, Compression};
+use crate::dispatch::held::{self, Held};
 
 /// What is compressed in one go takes half a millisecond.
 const AT_ONCE: usize = 32 * 1024;
@@ -56,6 +57,11 @@ pub(super) fn answer(
     };
     // Whether a GET would be long enough is not known then.
     if head.method == Method::HEAD && length.is_none() {
+        return response;
+    }
+    // An encoder has more than a response is held to then.
+    let at_once = matches!(response.body(), Content::Whole(bytes) if bytes.len() <= AT_ONCE);
+    if !at_once && held::is_scarce() {
         return response;
     }
     let (mut parts, content) = response.into_parts();
@@ -133,11 +139,15 @@ pub(super) struct Packer {
     tired: bool,
     pause: Option<Pin<Box<Sleep>>>,
     trailers: Option<Frame<Bytes>>,
+    _held: Held,
 }
 
 impl Packer {
     fn new(source: Source, coding: Coding, settings: &Compression) -> Option<Self> {
+        let mut held = Held::default();
+        held.set(encoder::memory(coding));
         Some(Self {
+            _held: held,
             source,
             encoder: Some(Encoder::new(coding, settings).ok()?),
             waiting: Bytes::new(),

@@ -21,6 +21,7 @@ use super::reply::{self, Refusal};
 use super::reply_body::Content;
 use super::sendfile::Outbox;
 use crate::config::{Coding, Compression};
+use crate::dispatch::held;
 
 /// Between the parts of a response with several ranges. It need not be secret: the lengths are known.
 const BOUNDARY: &str = "hearth-part-5b1f0c9e4d7a";
@@ -119,7 +120,8 @@ async fn form(asked: &Asked<'_>, kept: Arc<Kept>, path: PathBuf) -> (Form, bool)
         None => None,
         Some(coding) => match asked.files.packed((&path, &kept), coding, settings).await {
             Some(bytes) => Some(Here::Whole(bytes)),
-            None if kept.small.is_none() => Some(Here::OnItsWay),
+            // An encoder has more memory than a response is held to where that is scarce.
+            None if kept.small.is_none() && !held::is_scarce() => Some(Here::OnItsWay),
             None => None,
         },
     };
