@@ -345,3 +345,7 @@ impl Fields<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;
