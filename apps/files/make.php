@@ -1,8 +1,8 @@
 <?php
 
 /*
- * Makes the files that bench/scenarios/files sends, for those that are not there: bytes that do not repeat, so that nothing on the way
- * can make them fewer.
+ * Makes the files that bench/scenarios/files sends, if they are not there: bytes that do not repeat, so that nothing on
+ * the way can make them fewer.
  */
 
 declare(strict_types=1);
