@@ -50,6 +50,7 @@ mod status;
 mod stop;
 mod strict;
 mod symfony;
+mod thin_client;
 mod timeouts;
 mod watch;
 mod wild;
