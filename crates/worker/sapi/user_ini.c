@@ -1,7 +1,8 @@
 /*
- * Settings per folder and per host for classic requests: .user.ini files from
- * the document root down to the script's folder, and the [PATH=…] and
- * [HOST=…] sections of php.ini. Worker scripts have none: they outlive a
+ * Settings per folder, host and request for classic requests: .user.ini files
+ * from the document root down to the script's folder, the [PATH=…] and
+ * [HOST=…] sections of php.ini, and what a web server says by FastCGI in
+ * PHP_VALUE and PHP_ADMIN_VALUE. Worker scripts have none: they outlive a
  * request.
  *
  * Files are read again after user_ini.cache_ttl seconds, as under php-fpm
@@ -13,6 +14,7 @@
 
 #include <string.h>
 
+#include <Zend/zend_ini_scanner.h>
 #include <main/php_ini.h>
 
 typedef struct folder_config {
@@ -73,6 +75,37 @@ static void activate_files(char *path, size_t path_len, const char *root, size_t
 	php_ini_activate_config(&config->settings, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
 }
 
+static void set_entry(zval *name, zval *value, zval *unused, int kind, void *mode)
+{
+	if (kind != ZEND_INI_PARSER_ENTRY || !value) {
+		return;
+	}
+	if (zend_alter_ini_entry(Z_STR_P(name), Z_STR_P(value), *(int *) mode, PHP_INI_STAGE_ACTIVATE) == FAILURE) {
+		char *message;
+		size_t len = spprintf(&message, 0, "the web server's setting %s is not one of PHP's, or not for requests", Z_STRVAL_P(name));
+
+		hearth_log(LOG_WARNING, message, len);
+		efree(message);
+	}
+}
+
+/*
+ * As php-fpm (sapi/fpm/fpm/fpm_main.c init_request_info(), 8.2), but for this request alone. Any setting may be given,
+ * also one that scripts and folders cannot change; an admin value cannot be changed by the script either.
+ */
+static void activate_of_web_server(const char *variable, size_t len, int mode)
+{
+	const sapi_str *lines = hearth_param(variable, len);
+	char *text;
+
+	if (!lines || lines->len == 0) {
+		return;
+	}
+	spprintf(&text, 0, "%s\n", lines->bytes);
+	zend_parse_ini_string(text, true, ZEND_INI_SCANNER_NORMAL, set_entry, &mode);
+	efree(text);
+}
+
 void hearth_user_ini_activate(void)
 {
 	const sapi_str *script = &hearth.request->script;
@@ -89,6 +122,8 @@ void hearth_user_ini_activate(void)
 		php_ini_activate_per_host_config(name, host->len);
 		efree(name);
 	}
+	activate_of_web_server(ZEND_STRL("PHP_VALUE"), ZEND_INI_ALL);
+	activate_of_web_server(ZEND_STRL("PHP_ADMIN_VALUE"), ZEND_INI_SYSTEM);
 	if (!slash) {
 		return;
 	}

@@ -246,6 +246,32 @@ fn what_is_no_fastcgi_is_logged_and_closed() {
 }
 
 #[test]
+fn settings_of_the_web_server_hold_for_its_request_in_a_classic_pool() {
+    let folder = Folder::new("fastcgi");
+    let (server, socket) = start(&folder, &[CLASSIC[0], CLASSIC[1], "pool.web.workers=1"]);
+    let front = Front::start(WebServer::Nginx, &root(), &socket);
+    for (name, value) in [
+        ("upload_max_filesize", "7M"),
+        ("precision", "9"),
+        ("memory_limit", "77M"),
+    ] {
+        let target = format!("/ini?name={name}");
+        assert_eq!(&*get(&front, &target).text(), value);
+        assert_ne!(&*server.get(&target).text(), value, "{name} is left");
+    }
+    let folder = Folder::new("fastcgi");
+    let (server, socket) = start(&folder, &RESIDENT);
+    let front = Front::start(WebServer::Nginx, &root(), &socket);
+    let answer = get(&front, "/ini?name=memory_limit");
+    assert_eq!(answer.status, 200);
+    assert_ne!(&*answer.text(), "77M");
+    server.log.wait(
+        "settings of the web server ignored: PHP_VALUE and PHP_ADMIN_VALUE hold in classic pools only",
+        |_| true,
+    );
+}
+
+#[test]
 fn hearths_own_refusals_are_in_the_log_of_the_web_server() {
     let folder = Folder::new("fastcgi");
     let (_server, socket) = start(&folder, &[CLASSIC[0], CLASSIC[1], "limits.body_bytes=1000"]);

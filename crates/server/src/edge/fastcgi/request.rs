@@ -8,6 +8,9 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::warn;
 
 use super::script::{self, Named, Script};
 use super::variables::Variables;
@@ -75,6 +78,9 @@ pub(super) async fn plan<B: Backend>(
     {
         return Ok(Plan::Deny(path.clone()));
     }
+    if mode == Mode::Resident {
+        warn_of_settings(&variables);
+    }
     let is_known = script != Script::Unknown;
     if mode == Mode::Classic && !is_known {
         variables.keep(b"ORIG_SCRIPT_FILENAME", b"SCRIPT_FILENAME");
@@ -103,6 +109,16 @@ fn is_idempotent(variables: &Variables<'_>) -> bool {
     let method = variables.get(b"REQUEST_METHOD").unwrap_or_default();
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
         || variables.get(b"HTTP_IDEMPOTENCY_KEY").is_some()
+}
+
+/// A resident application was booted with its settings.
+fn warn_of_settings(variables: &Variables<'_>) {
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    let given = [&b"PHP_VALUE"[..], b"PHP_ADMIN_VALUE"];
+    // Relaxed: a flag on its own.
+    if given.iter().any(|name| variables.filled(name).is_some()) && !ONCE.swap(true, Ordering::Relaxed) {
+        warn!("settings of the web server ignored: PHP_VALUE and PHP_ADMIN_VALUE hold in classic pools only");
+    }
 }
 
 fn look(path: &[u8]) -> Named {

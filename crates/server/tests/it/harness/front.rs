@@ -170,7 +170,7 @@ impl Drop for Front {
 }
 
 /// Debian's `fastcgi.conf` and `snippets/fastcgi-php.conf`, and room for large headers and bodies.
-const NGINX: &str = r"
+const NGINX: &str = r#"
 daemon off;
 {user}
 pid {folder}/front.pid;
@@ -215,6 +215,15 @@ http {
             fastcgi_pass kept;
         }
 
+        location = /ini {
+            include /etc/nginx/fastcgi.conf;
+            fastcgi_param SCRIPT_FILENAME $document_root/index.php;
+            fastcgi_param PHP_VALUE "upload_max_filesize=7M
+                precision = 9";
+            fastcgi_param PHP_ADMIN_VALUE "memory_limit=77M";
+            fastcgi_pass unix:{socket};
+        }
+
         location ~ \.php(/|$) {
             fastcgi_split_path_info ^(.+?\.php)(/.*)$;
             try_files $fastcgi_script_name =404;
@@ -227,7 +236,7 @@ http {
         }
     }
 }
-";
+"#;
 
 /// Debian's modules; what it has in `sites-available` and `conf-available/php8.2-fpm.conf`.
 const APACHE: &str = r#"
