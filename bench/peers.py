@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fronts
 import load
 import processes
 from scenario import BENCH, REPOSITORY, Scenario
@@ -28,7 +29,7 @@ PHP_VERSION = os.environ.get("PHP_VERSION", "8.2")
 START_DEADLINE = 30.0
 STOP_DEADLINE = 20.0
 # Names of processes that run no PHP.
-FRONTS = ("hearth", "nginx", "bare_hyper")
+FRONTS = ("hearth", "nginx", "apache2", "bare_hyper")
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -139,17 +140,52 @@ def _fpm(preload: bool) -> Commands:
         if preload:
             fpm += ["-d", f"opcache.preload={_preload(setup)}"]
             fpm += ["-d", f"opcache.preload_user={user}"] if root else []
-        nginx = setup.write("nginx.conf", _NGINX.format(
-            folder=setup.folder,
-            user=f"user {user};" if root else "",
-            port=setup.port,
-            root=setup.scenario.root,
-            index=Path(setup.scenario.classic_script).relative_to(setup.scenario.root.name),
-            socket=socket_path,
-        ))
-        return [fpm, [program("nginx"), "-p", str(setup.folder), "-c", str(nginx), "-e", str(setup.folder / "nginx.log")]]
+        return [fpm, _nginx(setup, socket_path)]
 
     return commands
+
+
+def _nginx(setup: Setup, socket_path: Path) -> list[str]:
+    """nginx in front of what speaks FastCGI on a unix socket."""
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    config = setup.write("nginx.conf", _NGINX.format(
+        folder=setup.folder,
+        user=f"user {user};" if os.geteuid() == 0 else "",
+        port=setup.port,
+        root=setup.scenario.root,
+        index=_index(setup),
+        socket=socket_path,
+    ))
+    return [program("nginx"), "-p", str(setup.folder), "-c", str(config), "-e", str(setup.folder / "nginx.log")]
+
+
+def _index(setup: Setup) -> str:
+    """The front controller, relative to the document root."""
+    return str(Path(setup.scenario.classic_script).relative_to(setup.scenario.root.name))
+
+
+def _fastcgi(setup: Setup) -> list[list[str]]:
+    """nginx, with Hearth in the place of php-fpm."""
+    config = fronts.hearth_config(setup, PHP_INI, _ISOLATED)
+    return [*_hearth(config, setup), _nginx(setup, setup.folder / "fcgi.sock")]
+
+
+def _apache_fpm(setup: Setup) -> list[list[str]]:
+    config = fronts.php_fpm(setup, setup.scenario.env)
+    return [_php_fpm_command(config), fronts.apache(setup, setup.scenario.root, _index(setup), setup.folder / "fpm.sock")]
+
+
+def _thin_client(setup: Setup) -> list[list[str]]:
+    """The same Apache and php-fpm, whose index.php passes requests on to Hearth."""
+    hearth = _hearth(fronts.hearth_config(setup, PHP_INI, _ISOLATED), setup)
+    config = fronts.php_fpm(setup, {"HEARTH_ADDRESS": f"unix://{setup.folder}/http.sock"})
+    root = fronts.thin_client(setup)
+    return [*hearth, _php_fpm_command(config), fronts.apache(setup, root, "index.php", setup.folder / "fpm.sock")]
+
+
+def _php_fpm_command(config: Path) -> list[str]:
+    command = [php_fpm(), "-F", "-y", str(config), "-c", str(PHP_INI)]
+    return [*command, "-R"] if os.geteuid() == 0 else command
 
 
 def _preload(setup: Setup) -> Path:
@@ -193,6 +229,9 @@ PEERS: dict[str, Commands] = {
     "hearth-classic": _classic,
     "fpm": _fpm(preload=False),
     "fpm-preload": _fpm(preload=True),
+    "nginx-hearth": _fastcgi,
+    "apache-fpm": _apache_fpm,
+    "apache-thin-client": _thin_client,
     "php-s": _php_s,
     "bare-hyper": _bare_hyper,
 }
