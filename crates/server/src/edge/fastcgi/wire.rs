@@ -20,6 +20,8 @@ use crate::edge::connection::Shared;
 
 /// Bytes read at once.
 const READ: usize = 16 * 1024;
+/// Bytes of answers that a web server may leave untaken while it goes on asking.
+const UNTAKEN: usize = 1024 * 1024;
 
 /// Why a connection is over.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +110,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// As [`Self::record`].
     pub(super) fn poll_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<Record, Lost>> {
         loop {
+            if self.output.len() > UNTAKEN {
+                return Poll::Ready(Err(Lost::Stuck));
+            }
             if let Some(record) = records::take(&mut self.input)? {
                 return Poll::Ready(Ok(record));
             }
