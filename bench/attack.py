@@ -140,18 +140,27 @@ async def under(name: str, port: int, pid: int, seconds: float) -> Seen:
     return seen
 
 
-async def attack_all(names: list[str], port: int, pid: int, seconds: float) -> bool:
-    holds = True
-    print(f"{'attack':24} {'asked':>6} {'p50':>8} {'p99':>8} {'max':>8} {'memory':>9}", flush=True)
-    for name in ["none", *names, "none"]:
-        seen = await under(name, port, pid, seconds)
-        holds &= seen.holds
-        median, most = sorted(seen.times)[len(seen.times) // 2], max(seen.times)
-        print(f"{name:24} {len(seen.times):6} {median * 1e3:5.1f} ms {seen.p99 * 1e3:5.1f} ms {most * 1e3:5.0f} ms "
-              f"{seen.memory / 1e6:6.1f} MB{'' if seen.holds else '  DOES NOT HOLD'}", flush=True)
-        for what, count in seen.wrong.most_common(3):
-            print(f"    {count} x {what}", flush=True)
-    return holds
+def attacked(name: str, options: argparse.Namespace) -> bool | None:
+    """Whether it holds under an attack, by a server of its own; `None` if there is nothing to attack."""
+    with tempfile.TemporaryDirectory(prefix="hearth-attack-") as folder:
+        port = peers.free_port()
+        server = start(Path(folder), port, options.set)
+        try:
+            asyncio.run(is_ready(port))
+            if name in attack_http2.ATTACKS and not asyncio.run(attack_http2.is_spoken(port)):
+                return None
+            seen = asyncio.run(under(name, port, server.pid, options.seconds))
+        finally:
+            server.terminate()
+            server.wait(60)
+        if not seen.holds:
+            print((Path(folder) / "log").read_text(errors="replace")[-400:])
+    median, most = sorted(seen.times)[len(seen.times) // 2], max(seen.times)
+    print(f"{name:24} {len(seen.times):6} {median * 1e3:5.1f} ms {seen.p99 * 1e3:5.1f} ms {most * 1e3:5.0f} ms "
+          f"{seen.memory / 1e6:6.1f} MB{'' if seen.holds else '  DOES NOT HOLD'}", flush=True)
+    for what, count in seen.wrong.most_common(3):
+        print(f"    {count} x {what}", flush=True)
+    return seen.holds
 
 
 def start(folder: Path, port: int, more: list[str]) -> subprocess.Popen:
@@ -184,24 +193,13 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="a setting of the server")
     options = parser.parse_args()
     run.raise_descriptor_limit()
-    with tempfile.TemporaryDirectory(prefix="hearth-attack-") as name:
-        port = peers.free_port()
-        server = start(Path(name), port, options.set)
-        try:
-            asyncio.run(is_ready(port))
-            names = list(attack_http1.ATTACKS)
-            if asyncio.run(attack_http2.is_spoken(port)):
-                names += attack_http2.ATTACKS
-            else:
-                print("HTTP/2 is not spoken here: its attacks are left out")
-            if options.only:
-                names = options.only.split(",")
-            holds = asyncio.run(attack_all(names, port, server.pid, options.seconds))
-        finally:
-            server.terminate()
-            server.wait(60)
-            print((Path(name) / "log").read_text(errors="replace")[-1500:])
-    raise SystemExit(0 if holds else 1)
+    names = options.only.split(",") if options.only else [*attack_http1.ATTACKS, *attack_http2.ATTACKS]
+    print(f"{'attack':24} {'asked':>6} {'p50':>8} {'p99':>8} {'max':>8} {'memory':>9}", flush=True)
+    # The first is none: what the machine does to a normal client by itself.
+    found = [attacked(name, options) for name in ["none", *names]]
+    if None in found:
+        print("HTTP/2 is not spoken: its attacks were left out")
+    raise SystemExit(1 if False in found else 0)
 
 
 if __name__ == "__main__":
