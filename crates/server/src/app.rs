@@ -17,6 +17,7 @@
 //! | `reload` | how another release is prepared |
 //! | `turnover` | how it comes to serve, and what becomes of the one before |
 //! | `answers` | what the admin socket is asked |
+//! | `certificates` | those of TLS, as their files change |
 //! | `notify` | what a service manager is told |
 //! | `inherited` | sockets that this server does not have to open |
 //! | `handover`, `successor` | another binary in the place of this one |
@@ -24,6 +25,7 @@
 
 mod answers;
 mod boots;
+mod certificates;
 mod descriptors;
 mod handover;
 pub(crate) mod inherited;
@@ -93,6 +95,8 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
         Site::new(Arc::clone(&config), Vec::new()),
         access_log(&config, &launch.logs)?,
     ));
+    sites.tls.load(&config.tls)?;
+    let _certificates = certificates::Watch::start(Arc::clone(&sites));
     let mut outside = Outside {
         answers: Answers::new(&config, Arc::clone(&world)),
         notifier: Notifier::from_environment(),

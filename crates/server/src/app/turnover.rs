@@ -112,6 +112,12 @@ impl Server {
         }
         let status = match prepared {
             Ok(next) => {
+                if let Err(error) = self.sites.tls.load(&next.release.config.tls) {
+                    error!(
+                        error = format!("{error:#}"),
+                        "certificates not loaded anew: those of before are used on"
+                    );
+                }
                 self.sites.switch_to(next.release.site());
                 self.sites.settle(waiting.changes, None);
                 // From here on every request that goes to the old one can be seen there.

@@ -12,12 +12,14 @@ use anyhow::{Context, bail};
 use super::{Failure, image, serve};
 use crate::app;
 use crate::config::{Config, Pool, Requests, Sources, format_duration};
+use crate::edge::tls;
 
 /// Prints the settings and PHP's version; with `look`, also what the application boots to.
 pub(super) fn check(sources: &Sources, look: bool) -> Result<(), Failure> {
     let loaded = Config::load(sources)?;
+    let certificates = tls::describe(&loaded.config.tls)?;
     let mut text = serve::banner(&loaded.config, &loaded.reasons);
-    describe(&loaded.config, &mut text);
+    describe(&loaded.config, &certificates, &mut text);
     let pools = &loaded.config.pools;
     for pool in pools {
         if pools.len() > 1 {
@@ -47,9 +49,12 @@ fn print(text: &str) -> anyhow::Result<()> {
         .context("writing to standard output")
 }
 
-fn describe(config: &Config, text: &mut String) {
+fn describe(config: &Config, certificates: &[String], text: &mut String) {
     for listen in &config.listen {
         line(text, "listen", &listen.to_string());
+    }
+    for certificate in certificates {
+        line(text, "certificate", certificate);
     }
     line(text, "reactors", &config.reactors.to_string());
     line(text, "body", &format!("at most {}", config.limits.body_bytes));

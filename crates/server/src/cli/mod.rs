@@ -8,6 +8,7 @@
 )]
 
 mod check;
+mod https;
 mod image;
 mod leaks;
 mod logging;
@@ -139,6 +140,7 @@ struct Target {
 
 /// Flags of `serve`.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 struct Serving {
     #[command(flatten)]
     settings: Settings,
@@ -157,6 +159,12 @@ struct Serving {
     /// For development: --watch, and PHP shows errors in pages (display_errors)
     #[arg(long)]
     dev: bool,
+    /// Serve HTTPS, too, with a certificate for localhost [default: at 127.0.0.1:8443]
+    ///
+    /// It is signed by an authority of this user's, made when it is needed first; the server says how browsers come to trust it.
+    /// Where it listens says tls.listen. Certificates that the settings name go before it.
+    #[arg(long)]
+    https: bool,
 }
 
 impl From<Serving> for Sources {
@@ -212,6 +220,7 @@ impl From<Settings> for Sources {
             dir: flags.dir,
             file: flags.config,
             listen: flags.listen,
+            https: None,
             set: flags.set,
         }
     }
@@ -239,7 +248,10 @@ pub fn main(run: Run) -> ExitCode {
         }
     };
     let outcome = match cli.command {
-        Command::Serve(flags) => serve::serve(flags.into(), run),
+        Command::Serve(flags) => {
+            let https = flags.https;
+            serve::serve(flags.into(), https, run)
+        }
         Command::Check(flags) => check::check(&flags.settings.into(), flags.image),
         Command::Status(flags) => status::status(&flags),
         Command::Leaks(target) => leaks::leaks(&target),

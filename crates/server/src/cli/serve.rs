@@ -4,25 +4,31 @@ use std::io::Write;
 
 use anyhow::Context;
 
-use super::{Failure, Run, logging};
+use super::{Failure, Run, https, logging};
 use crate::app::{Inherited, Launch};
 use crate::config::{Config, LogFormat, Sources};
 use crate::logs::Logs;
 
 /// Serves until told to stop.
-pub(super) fn serve(sources: Sources, run: Run) -> Result<(), Failure> {
+pub(super) fn serve(sources: Sources, https: bool, run: Run) -> Result<(), Failure> {
     let inherited = Inherited::take()?;
     let complaint = inherited.complaint();
-    let outcome = serve_with(sources, inherited, run);
+    let outcome = serve_with(sources, inherited, (https, run));
     if let Err(failure) = &outcome {
         complaint.send(&failure.to_string());
     }
     outcome
 }
 
-fn serve_with(mut sources: Sources, inherited: Inherited, run: Run) -> Result<(), Failure> {
+fn serve_with(mut sources: Sources, inherited: Inherited, (https, run): (bool, Run)) -> Result<(), Failure> {
     sources.dir = inherited.dir().unwrap_or(sources.dir);
+    let mut advice = None;
+    if https {
+        let (certificate, how) = https::certificate()?;
+        (sources.https, advice) = (Some(certificate), Some(how));
+    }
     let mut loaded = Config::load(&sources)?;
+    loaded.reasons.extend(advice);
     let logs = Logs::open(&loaded.config.log).context("starting the log")?;
     logging::start(&loaded.config.log, logs.log.as_ref())?;
     for place in inherited.activated() {

@@ -32,7 +32,7 @@ pub(super) const RULES: &str = "pool.web.rules";
 /// The pool that every server has.
 pub(super) const FIRST_POOL: &str = "web";
 /// Tables of the file; what is said of `web` holds for every pool. Any other table is reported as a whole, not key by key.
-pub(super) const SECTIONS: [&str; 9] = [
+pub(super) const SECTIONS: [&str; 11] = [
     "compression",
     "fastcgi",
     "limits",
@@ -41,6 +41,8 @@ pub(super) const SECTIONS: [&str; 9] = [
     "pool.web",
     "proxy",
     "rate",
+    "tls",
+    "tls.acme",
     "reload",
 ];
 

@@ -31,15 +31,22 @@ pub enum Place {
 pub enum Protocol {
     /// HTTP in the clear.
     Http,
+    /// HTTP over TLS.
+    Https,
     /// FastCGI, with a web server as the client.
     FastCgi,
 }
 
 impl Protocol {
-    const ALL: [Self; 2] = [Self::Http, Self::FastCgi];
+    const ALL: [Self; 3] = [Self::Http, Self::Https, Self::FastCgi];
 
-    /// The one that URLs name so.
+    /// The one that URLs name so; `tls` is as good as `https`.
     pub fn of_scheme(scheme: &str) -> Option<Self> {
+        let scheme = if scheme == "tls" {
+            Self::Https.scheme()
+        } else {
+            scheme
+        };
         Self::ALL.into_iter().find(|protocol| protocol.scheme() == scheme)
     }
 
@@ -47,6 +54,7 @@ impl Protocol {
     pub const fn scheme(self) -> &'static str {
         match self {
             Self::Http => "http",
+            Self::Https => "https",
             Self::FastCgi => "fastcgi",
         }
     }
@@ -64,7 +72,7 @@ impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol {
             Protocol::Http => self.place.fmt(f),
-            Protocol::FastCgi => f.write_str(&self.url()),
+            Protocol::Https | Protocol::FastCgi => f.write_str(&self.url()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A new setting touches three places: the field here with its doc and default, `docs/config.toml`, the code that reads it
 //! (`resolve`). Called by `cli`; everything else only reads `Config`. Runs in: server.
 
+mod acme;
 mod compression;
 mod detect;
 mod entry;
@@ -20,11 +21,13 @@ mod resolve;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod value;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+pub(crate) use acme::{Acme, Challenge};
 pub(crate) use compression::{Coding, Compression};
 pub(crate) use fastcgi::FastCgi;
 pub(crate) use file::Errors;
@@ -35,6 +38,7 @@ pub(crate) use process::Process;
 pub(crate) use proxy::{Proxy, ProxyHeader};
 pub(crate) use rate::{Rate, RateKey};
 pub(crate) use rules::{Action, ErrorPage, Rule};
+pub(crate) use tls::{CertificateFiles, ClientCertificates, Tls, TlsVersion};
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
@@ -46,6 +50,8 @@ pub struct Sources {
     pub file: Option<PathBuf>,
     /// Value of `--listen`; overrides every other `listen`.
     pub listen: Option<String>,
+    /// A certificate with its key, for `--https`: what is used unless the settings name another.
+    pub https: Option<PathBuf>,
     /// Values of `--set`, as `KEY=VALUE`; a later one overrides an earlier one.
     pub set: Vec<String>,
 }
@@ -78,6 +84,8 @@ pub struct Config {
     pub proxy: Proxy,
     /// How often a client may ask. Default: as often as it likes.
     pub rate: Option<Rate>,
+    /// Encryption.
+    pub tls: Tls,
     /// Which answers are compressed.
     pub compression: Compression,
     /// Log and access log.

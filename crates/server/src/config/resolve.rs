@@ -18,6 +18,7 @@ use super::proxy;
 use super::rate;
 use super::reader::Reader;
 use super::rules::{error_pages, internal, rules};
+use super::tls;
 use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
     Recycling, Reload, Requests, Sources, Warmup,
@@ -41,6 +42,8 @@ pub(super) const SOCKET_PATH: usize = 107;
 
 /// Most listening sockets: they are handed to a successor in one message.
 const LISTENERS: usize = 32;
+/// Where `--https` listens unless told otherwise.
+const LISTEN_HTTPS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8443));
 /// Where to listen unless told otherwise.
 const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
 
@@ -66,8 +69,15 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         .collect();
     let watch = reader.switch("watch", false);
     let pools = pools(&mut reader, &dir, (cores, watch), &mut reasons);
+    let listen = listeners(&mut reader, &dir, sources.https.is_some());
+    let is_https = |listen: &Listen| listen.protocol == Protocol::Https;
     let config = Config {
-        listen: listeners(&mut reader, &dir),
+        tls: tls::tls(
+            &mut reader,
+            &dir,
+            (listen.iter().any(is_https), sources.https.as_deref()),
+        ),
+        listen,
         reactors: reader.number(
             "reactors",
             cores.min(ipc::layout::MAX_REACTORS),
@@ -94,15 +104,27 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
 }
 
 /// Every listening socket, those of `listen` first.
-fn listeners(reader: &mut Reader, dir: &Path) -> Vec<Listen> {
+fn listeners(reader: &mut Reader, dir: &Path, local: bool) -> Vec<Listen> {
     let http = listen::places(reader, ("listen", Protocol::Http), dir);
     let fastcgi = listen::places(reader, ("fastcgi.listen", Protocol::FastCgi), dir);
+    let https = listen::places(reader, ("tls.listen", Protocol::Https), dir);
+    let https = https.or(local.then(|| {
+        vec![Listen {
+            place: Place::Tcp(LISTEN_HTTPS),
+            protocol: Protocol::Https,
+        }]
+    }));
     // In the place of php-fpm nobody expects it to speak HTTP.
     let usual = (http.is_none() && fastcgi.is_none()).then_some(Listen {
         place: Place::Tcp(LISTEN),
         protocol: Protocol::Http,
     });
-    let mut all: Vec<Listen> = http.into_iter().chain(fastcgi).flatten().chain(usual).collect();
+    let mut all: Vec<Listen> = http
+        .into_iter()
+        .flatten()
+        .chain(usual)
+        .chain(https.into_iter().chain(fastcgi).flatten())
+        .collect();
     if all.len() > LISTENERS {
         all.truncate(LISTENERS);
         let why = format!("listening at more than {LISTENERS} addresses: name fewer");

@@ -283,7 +283,7 @@ fn a_single_error_stands_alone() {
         ),
         (
             "tls.certificate=x",
-            "--set tls.certificate=x: unknown key `tls.certificate`; docs/config.toml lists the keys that exist",
+            "--set tls.certificate=x: unknown key `tls.certificate`; did you mean `tls.certificates`?",
         ),
         (
             "limits=5",

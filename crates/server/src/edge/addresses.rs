@@ -3,6 +3,7 @@
 //! Called by `connection` and `own`, read by `params` and `record`. Runs in: server, on a reactor.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// What URLs of this connection begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,9 @@ impl Scheme {
     }
 }
 
+/// Names and values.
+pub(super) type Variables = Arc<[(&'static str, String)]>;
+
 /// Who speaks with whom, in the words of nginx.
 #[derive(Clone, Debug)]
 pub(super) struct Addresses {
@@ -32,6 +36,8 @@ pub(super) struct Addresses {
     pub(super) remote_port: String,
     pub(super) server_addr: String,
     pub(super) server_port: String,
+    /// Of an encrypted connection: what PHP is told of it.
+    pub(super) tls: Option<Variables>,
 }
 
 impl Addresses {
@@ -44,6 +50,7 @@ impl Addresses {
             remote_port: remote.port().to_string(),
             server_addr: server.ip().to_canonical().to_string(),
             server_port: server.port().to_string(),
+            tls: None,
         }
     }
 
@@ -56,6 +63,7 @@ impl Addresses {
             remote_port: String::new(),
             server_addr: format!("unix:{path}"),
             server_port: String::new(),
+            tls: None,
         }
     }
 

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::select;
 use tokio::sync::Notify;
@@ -16,15 +17,19 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::access_log::AccessLog;
-use super::addresses::Addresses;
+use super::addresses::{Addresses, Scheme};
 use super::frames::PREFACE;
 use super::progress::Progress;
 use super::proxy_protocol::{self, Proxied};
 use super::route::Lookup;
 use super::sendfile::Outbox;
+use super::tls::{self, Agreed, Handshake};
 use super::transport::Transport;
-use super::{Backend, Sites, h1, h2};
+use super::{Backend, Sites, h1, h2, linger, reply};
 use crate::config::Config;
+
+/// What a handshake may still take when the server stops: a client that has come this far has a request.
+const HANDSHAKE_AT_STOP: Duration = Duration::from_secs(1);
 
 /// What the connections of one reactor share.
 pub(super) struct Shared<B: Backend> {
@@ -115,10 +120,10 @@ impl Client {
 }
 
 /// Serves `socket` until either side ends it.
-pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<B>>) {
-    let begun = Instant::now();
+pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<B>>, encrypted: bool) {
+    let mut begun = Instant::now();
     let config = Arc::clone(&shared.sites.now().config);
-    let Some(addresses) = introduce(&mut socket, &config, &shared).await else {
+    let Some(mut addresses) = introduce(&mut socket, &config, &shared).await else {
         return;
     };
     let is_trusted = config.proxy.trusts(addresses.client);
@@ -140,8 +145,20 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         }
         _ => None,
     };
-    let Some(version) = version(&mut socket, &shared, &config).await else {
-        return;
+    let mut is_http2 = false;
+    if encrypted {
+        let Some((secure, agreed)) = encrypt(socket, (&config, &shared), &addresses).await else {
+            return;
+        };
+        (socket, begun, is_http2) = (secure, Instant::now(), agreed.http2);
+        addresses.scheme = Scheme::Https;
+        addresses.tls = Some(agreed.variables.into());
+    }
+    let version = version(&mut socket, &shared, &config).await;
+    // What was agreed on holds (RFC 9113 §3.4).
+    let version = version.filter(|version| !is_http2 || *version == Version::Http2);
+    let Some(version) = version else {
+        return linger::part(socket).await;
     };
     let progress = Arc::new(Progress::new(begun));
     let client = Arc::new(Client {
@@ -152,13 +169,51 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         is_trusted,
         requests: AtomicU64::new(0),
         progress,
-        outbox: (version == Version::Http1).then(Arc::default),
+        outbox: (version == Version::Http1 && !encrypted).then(Arc::default),
     });
     match version {
         Version::Http1 => h1::serve(socket, &shared, &client).await,
         Version::Http2 => h2::serve(socket, &shared, &client).await,
     }
     drop(place);
+}
+
+/// Makes a connection an encrypted one. `None`: it is over.
+async fn encrypt<B: Backend>(
+    socket: Transport,
+    (config, shared): (&Config, &Shared<B>),
+    addresses: &Addresses,
+) -> Option<(Transport, Agreed)> {
+    let asks_clients = config.tls.clients.is_some();
+    let client = addresses.remote();
+    let shaken = select! {
+        shaken = tls::shake(socket, &shared.sites.tls, asks_clients) => shaken,
+        () = impatience(config, shared) => {
+            debug!(client, "connection closed: no TLS handshake in time");
+            return None;
+        }
+    };
+    match shaken {
+        Handshake::Done(socket, agreed) => return Some((socket, agreed)),
+        Handshake::Plain(socket) => {
+            debug!(client, "connection closed: HTTP in the clear where TLS is spoken");
+            linger::close(socket, &reply::not_encrypted()).await;
+        }
+        Handshake::Over(why) => debug!(client, why, "connection closed: no TLS handshake"),
+    }
+    None
+}
+
+/// Ends when a handshake has lasted long enough.
+async fn impatience<B: Backend>(config: &Config, shared: &Shared<B>) {
+    let mut stopped = pin!(shared.stopped.notified());
+    stopped.as_mut().enable();
+    let sleep = tokio::time::sleep(config.limits.header_timeout);
+    select! {
+        () = sleep => {}
+        () = stopped, if !shared.is_stopping() => tokio::time::sleep(HANDSHAKE_AT_STOP).await,
+        () = tokio::time::sleep(HANDSHAKE_AT_STOP), if shared.is_stopping() => {}
+    }
 }
 
 /// What is spoken on a connection.

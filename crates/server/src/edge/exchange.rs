@@ -19,10 +19,11 @@ use super::params::{self, Source};
 use super::record::Record;
 use super::reply::{self, Ending, Refusal};
 use super::reply_body::{Content, ReplyBody};
-use super::route::{self, Route, Router};
+use super::route::{self, Route, Router, Script};
 use super::rules::{self, Dress, Turn};
 use super::sendfile::Outbox;
 use super::site::{self, Site};
+use super::tls::policy;
 use super::{Backend, accel, body, check, error_pages, pack, static_files};
 use crate::dispatch::{Request, RequestBody, Response};
 
@@ -82,6 +83,11 @@ pub(super) async fn respond<B: Backend>(
         }
     };
     manners.dress.put_on(response.status(), response.headers_mut());
+    policy::insist(
+        &record.client.config,
+        record.addresses().scheme,
+        response.headers_mut(),
+    );
     response
 }
 
@@ -124,6 +130,13 @@ async fn answer<B: Backend>(
     let announced = params::announced_length(&head.headers);
     let first = admitted((head, &asked), shared, record).await?;
     let mut site = &*first;
+    if let Some(answer) = policy::aside(
+        (head, &asked),
+        (&shared.sites.tls, &site.config),
+        record.addresses(),
+    ) {
+        return Ok(answer);
+    }
     let (mut pool, mut router) = site.pick(head, &asked);
     manners.keep(&first, (pool, router));
     let turned = match ruled(head, &asked, router, &mut manners.dress)? {
@@ -152,30 +165,43 @@ async fn answer<B: Backend>(
         Route::AddSlash(location) => return Ok(reply::moved(&location, head.uri.query())),
         Route::Script(script) => script,
     };
+    let query = turned.query.as_deref().or(head.uri.query());
+    let request = asking(
+        (head, record),
+        (&script, router.root()),
+        query,
+        (announced, received),
+    );
+    let sent = shared.backend.send((&site.pools, pool), request).await;
+    let response = sent.map_err(Refusal::Dispatch)?;
+    record.worker = Some(response.worker);
+    let sent = (head, response, turned.unpacked);
+    from_script(sent, (&shared.sites.files, site), router, record).await
+}
+
+/// What the worker gets: the CGI variables, and the body with the length that was `announced`.
+fn asking(
+    (head, record): (&request::Parts, &Record),
+    (script, root): (&Script<'_>, &[u8]),
+    query: Option<&str>,
+    (announced, body): (Option<u64>, RequestBody),
+) -> Request {
     let chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
     let source = Source {
         id: record.id,
         head,
-        script: &script,
-        query: turned.query.as_deref().or(head.uri.query()).unwrap_or_default(),
-        root: router.root(),
+        script,
+        query: query.unwrap_or_default(),
+        root,
         addresses: record.addresses(),
-        body: (announced.is_some() || chunked).then(|| received.len()),
+        body: (announced.is_some() || chunked).then(|| body.len()),
     };
-    let request = Request {
+    Request {
         id: record.id,
         head: params::encode(&source),
-        body: received,
+        body,
         idempotent: is_idempotent(head),
-    };
-    let response = shared
-        .backend
-        .send((&site.pools, pool), request)
-        .await
-        .map_err(Refusal::Dispatch)?;
-    record.worker = Some(response.worker);
-    let sent = (head, response, turned.unpacked);
-    from_script(sent, (&shared.sites.files, site), router, record).await
+    }
 }
 
 /// The site, if the client may ask it now.

@@ -106,7 +106,8 @@ async fn conclude(end: End, wire: Wire, client: &Arc<Client>) {
     let progress = &client.progress;
     let refusal = match end {
         End::Fault(Fault::SlowHead) if progress.head_begun() => Refusal::HeadTimeout,
-        End::Fault(_) => return,
+        End::Fault(Fault::SlowReader) => return,
+        End::Fault(_) => return linger::part(wire.into_socket()).await,
         End::Done(Err(_)) if progress.target_too_long() => Refusal::TargetTooLong,
         End::Done(result) => {
             // hyper has answered with 400 or 431.

@@ -13,6 +13,14 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Bytes after which it is cut anyway.
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
+/// Longest time for a word of farewell.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Tells a client over TLS that this is the end, and not somebody between who cuts the connection (RFC 8446 §6.1).
+pub(super) async fn part(mut socket: impl AsyncWrite + Unpin) {
+    let _ = timeout(FAREWELL, socket.shutdown()).await;
+}
+
 /// Sends `last` and closes the connection gently. Errors are the client's affair.
 pub(super) async fn close(mut socket: impl AsyncRead + AsyncWrite + Unpin, last: &[u8]) {
     let _ = timeout(LINGER, async {

@@ -288,8 +288,8 @@ fn admit<B: Backend>(guest: Guest, shared: &Arc<Shared<B>>) {
     };
     let for_task = Arc::clone(shared);
     match protocol {
-        Protocol::Http => shared.tasks().spawn(async move {
-            connection::serve(socket, for_task).await;
+        Protocol::Http | Protocol::Https => shared.tasks().spawn(async move {
+            connection::serve(socket, for_task, protocol == Protocol::Https).await;
             drop(counted);
         }),
         Protocol::FastCgi => shared.tasks().spawn(async move {

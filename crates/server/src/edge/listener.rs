@@ -52,7 +52,7 @@ impl Listener {
             }
             Place::Unix(path) => {
                 let access = match listen.protocol {
-                    Protocol::Http => Access::All,
+                    Protocol::Http | Protocol::Https => Access::All,
                     // Who connects says which script runs.
                     Protocol::FastCgi => Access::Group(group),
                 };

@@ -47,6 +47,7 @@ mod static_files;
 #[cfg(test)]
 mod tests;
 mod timer;
+pub(crate) mod tls;
 mod transport;
 mod wire;
 

@@ -30,15 +30,17 @@ struct Front {
 
 impl Front {
     fn of(listen: &[Listen]) -> Self {
-        let port = |listen: &Listen| match (&listen.place, listen.protocol) {
-            (Place::Tcp(address), Protocol::Http) => Some(address.port()),
-            (Place::Unix(_), Protocol::Http) | (_, Protocol::FastCgi) => None,
+        let port_of = |protocol| {
+            listen.iter().find_map(|listen| match &listen.place {
+                Place::Tcp(address) if listen.protocol == protocol => Some(address.port()),
+                // Behind a unix socket there is another server.
+                Place::Tcp(_) | Place::Unix(_) => None,
+            })
         };
-        Self {
-            // Behind a unix socket there is another server.
-            port: listen.iter().find_map(port).unwrap_or(80),
-            scheme: Scheme::Http,
-        }
+        // Who comes in the clear may be sent there.
+        let https = port_of(Protocol::Https).map(|port| (port, Scheme::Https));
+        let (port, scheme) = https.unwrap_or_else(|| (port_of(Protocol::Http).unwrap_or(80), Scheme::Http));
+        Self { port, scheme }
     }
 
     const fn default_port(self) -> u16 {

@@ -105,6 +105,9 @@ fn put_server(writer: &mut RequestWriter, source: &Source<'_>) {
     writer.param(b"REMOTE_ADDR", addresses.remote_addr.as_bytes());
     writer.param(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     writer.param(b"GATEWAY_INTERFACE", b"CGI/1.1");
+    for (name, value) in addresses.tls.iter().flat_map(|all| all.iter()) {
+        writer.param(name.as_bytes(), value.as_bytes());
+    }
     if addresses.scheme == Scheme::Https {
         writer.param(b"HTTPS", b"on");
     }

@@ -270,6 +270,44 @@ pub(super) fn raw(id: RequestId, refusal: &Refusal) -> Vec<u8> {
     out
 }
 
+/// The response to HTTP in the clear on a connection that was to be encrypted; in the words of nginx.
+pub(super) fn not_encrypted() -> Vec<u8> {
+    let page = "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>400 Bad Request</title></head>\n<body>\n\
+                <h1>400 Bad Request</h1>\n<p>The plain HTTP request was sent to HTTPS port</p>\n</body>\n</html>\n";
+    format!(
+        "HTTP/1.1 400 Bad Request\r\nserver: hearth\r\nconnection: close\r\ncontent-type: text/html; charset=utf-8\r\n\
+         content-length: {}\r\n\r\n{page}",
+        page.len()
+    )
+    .into_bytes()
+}
+
+/// What an authority asked for.
+pub(super) fn challenge(answer: String, method: &Method) -> http::Response<Content> {
+    let mut response = http::Response::new(Content::Whole(Bytes::from(answer)));
+    let kind = HeaderValue::from_static("application/octet-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    if *method == Method::HEAD {
+        *response.body_mut() = Content::Empty;
+    }
+    response
+}
+
+/// The same page, encrypted.
+pub(super) fn encrypted(location: &str, method: &Method) -> http::Response<Content> {
+    // Of 301 some clients make a GET of whatever it was (RFC 9110 §15.4.2).
+    let status = if matches!(*method, Method::GET | Method::HEAD) {
+        StatusCode::MOVED_PERMANENTLY
+    } else {
+        StatusCode::PERMANENT_REDIRECT
+    };
+    let mut response = empty(status);
+    if let Ok(location) = HeaderValue::try_from(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
 /// `Date`, which hyper makes by itself for HTTP/1.
 pub(super) fn date() -> HeaderValue {
     thread_local! {

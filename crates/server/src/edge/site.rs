@@ -13,7 +13,8 @@ use super::clients::Clients;
 use super::files::Files;
 use super::gate::Gate;
 use super::route::Router;
-use crate::config::{Config, Requests};
+use super::tls::Tls;
+use crate::config::{Acme, Config, Requests};
 
 /// What is served.
 #[derive(Debug)]
@@ -130,6 +131,8 @@ pub(crate) struct Sites<P> {
     pub(super) files: Files,
     pub(super) log: Option<Arc<AccessLog>>,
     pub(super) clients: Arc<Clients>,
+    /// Certificates; `app` loads them.
+    pub(crate) tls: Tls,
 }
 
 impl<P> Sites<P> {
@@ -141,6 +144,7 @@ impl<P> Sites<P> {
             files: Files::default(),
             log: log.map(Arc::new),
             clients: Arc::new(Clients::new()),
+            tls: Tls::new(),
         }
     }
 
@@ -169,6 +173,11 @@ impl<P> Sites<P> {
     pub(super) async fn open(&self) -> Result<Arc<Site<P>>, Arc<str>> {
         self.gate.pass().await?;
         Ok(self.now())
+    }
+
+    /// Where certificates come from by now, if nobody keeps them in files.
+    pub(crate) fn acme(&self) -> Option<Acme> {
+        self.now().config.tls.acme.clone()
     }
 
     pub(super) fn now(&self) -> Arc<Site<P>> {

@@ -25,7 +25,7 @@ use super::access_log::AccessLog;
 use super::{Backend, Listener, Site, Sites, split};
 use crate::config::{
     AdminSocket, ByteSize, Compression, Config, FastCgi, Health, Isolation, IsolationMethod, Limits, Listen,
-    Log, LogFormat, Mode, Place, Pool, Process, Protocol, Proxy, Recycling, Reload, Requests, Warmup,
+    Log, LogFormat, Mode, Place, Pool, Process, Protocol, Proxy, Recycling, Reload, Requests, Tls, Warmup,
 };
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
@@ -335,6 +335,7 @@ pub(super) fn config(dir: &std::path::Path, mode: Mode) -> Config {
         fastcgi: FastCgi::default(),
         proxy: Proxy::default(),
         rate: None,
+        tls: Tls::default(),
         compression: Compression::default(),
         log: Log {
             format: LogFormat::Text,

@@ -12,6 +12,7 @@ use rustix::fs::sendfile;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 use super::addresses::{Addresses, Scheme};
 
@@ -33,6 +34,8 @@ pub(super) struct Transport {
 enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Over one of the others.
+    Tls(Box<TlsStream<Transport>>),
 }
 
 /// How much of a response the kernel takes before it can send it.
@@ -78,6 +81,11 @@ impl Transport {
         }
     }
 
+    /// One that is encrypted.
+    pub(super) fn encrypted(stream: TlsStream<Self>) -> Self {
+        Self::new(Socket::Tls(Box::new(stream)))
+    }
+
     /// What was read by [`Self::poll_ahead`] and will be read again.
     pub(super) fn before(&self) -> &[u8] {
         &self.before
@@ -104,6 +112,7 @@ impl Transport {
                 let path = local.as_pathname().map(|path| path.to_string_lossy());
                 Ok(Addresses::of_unix(&path.unwrap_or_default(), Scheme::Http))
             }
+            Socket::Tls(stream) => stream.get_ref().0.addresses(),
         }
     }
 
@@ -140,6 +149,8 @@ impl Transport {
                         Ok(sendfile(socket, file, Some(&mut *at), count)?)
                     })
                 }
+                // There is no outbox then.
+                Socket::Tls(_) => return Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
             };
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -160,6 +171,7 @@ impl Socket {
         match self {
             Self::Tcp(socket) => Pin::new(socket).poll_read(cx, buf),
             Self::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -169,6 +181,7 @@ impl AsFd for Transport {
         match &self.socket {
             Socket::Tcp(socket) => socket.as_fd(),
             Socket::Unix(socket) => socket.as_fd(),
+            Socket::Tls(stream) => stream.get_ref().0.as_fd(),
         }
     }
 }
@@ -191,6 +204,7 @@ impl AsyncWrite for Transport {
         match &mut self.get_mut().socket {
             Socket::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),
             Socket::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Socket::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -198,6 +212,7 @@ impl AsyncWrite for Transport {
         match &mut self.get_mut().socket {
             Socket::Tcp(socket) => Pin::new(socket).poll_flush(cx),
             Socket::Unix(socket) => Pin::new(socket).poll_flush(cx),
+            Socket::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -205,6 +220,7 @@ impl AsyncWrite for Transport {
         match &mut self.get_mut().socket {
             Socket::Tcp(socket) => Pin::new(socket).poll_shutdown(cx),
             Socket::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+            Socket::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 
@@ -220,6 +236,7 @@ impl AsyncWrite for Transport {
         match &mut self.get_mut().socket {
             Socket::Tcp(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
             Socket::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, parts),
+            Socket::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, parts),
         }
     }
 }

@@ -52,6 +52,7 @@ mod strict;
 mod symfony;
 mod thin_client;
 mod timeouts;
+mod tls;
 mod watch;
 mod wild;
 mod wordpress;

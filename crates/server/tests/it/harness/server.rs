@@ -24,6 +24,8 @@ pub(crate) struct App {
     dir: PathBuf,
     /// Variables for the environment of the server, and so of PHP.
     environment: Vec<(String, String)>,
+    /// Flags of `serve`.
+    flags: Vec<String>,
     /// A program that runs the server, with its arguments.
     runner: Vec<OsString>,
 }
@@ -48,6 +50,7 @@ impl App {
         Self {
             dir: dir.to_owned(),
             environment: Vec::new(),
+            flags: Vec::new(),
             runner: Vec::new(),
         }
     }
@@ -55,6 +58,12 @@ impl App {
     /// The same with one more variable in its environment.
     pub(crate) fn with_env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same with one more flag of `serve`.
+    pub(crate) fn with_flag(mut self, flag: &str) -> Self {
+        self.flags.push(flag.to_owned());
         self
     }
 
@@ -174,6 +183,7 @@ impl Server {
         if !settings.iter().any(|setting| setting.starts_with("listen=")) {
             command.args(["--listen", "127.0.0.1:0"]);
         }
+        command.args(&app.flags);
         // Many servers of one folder run at a time here.
         let socket = format!("admin_socket={}", dir.join("admin.sock").display());
         command.args(["--set", &socket]);
