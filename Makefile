@@ -43,7 +43,8 @@ ipc: ## the shared-memory protocol: properties, processes, loom models
 it: packages-test ## integration tests: real binaries, real PHP
 	$(CARGO) build --locked --bin hearth --bin hearth-worker
 	$(CARGO) test --locked -p hearth-worker
-	export HEARTH_TEST_XDEBUG=$$(dev/xdebug $(TARGET)/xdebug) HEARTH_TEST_H2SPEC=$$(dev/go-tool $(TARGET)/tools h2spec) && \
+	export HEARTH_TEST_XDEBUG=$$(dev/xdebug $(TARGET)/xdebug) HEARTH_TEST_H2SPEC=$$(dev/go-tool $(TARGET)/tools h2spec) \
+		HEARTH_TEST_PEBBLE=$$(dev/go-tool $(TARGET)/tools pebble) && \
 		$(CARGO) test --locked -p hearth --test it
 
 parity-record: packages-test ## ask nginx and php-fpm anew what tests/it/parity compares with, see docs/parity.md

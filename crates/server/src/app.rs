@@ -17,12 +17,14 @@
 //! | `reload` | how another release is prepared |
 //! | `turnover` | how it comes to serve, and what becomes of the one before |
 //! | `answers` | what the admin socket is asked |
+//! | `acme` | certificates from an authority |
 //! | `certificates` | those of TLS, as their files change |
 //! | `notify` | what a service manager is told |
 //! | `inherited` | sockets that this server does not have to open |
 //! | `handover`, `successor` | another binary in the place of this one |
 //! | `signals`, `descriptors`, `inspect` | as they say |
 
+mod acme;
 mod answers;
 mod boots;
 mod certificates;
@@ -121,7 +123,9 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
     let Some(mut server) = start.run(&mut signals).await? else {
         return Ok(());
     };
+    let renewal = acme::Renewal::start(Arc::clone(&server.sites));
     let ended = server.run(&mut signals, stop_timeout).await;
+    drop(renewal);
     server.world.reactors.cut();
     server.world.reactors.join();
     info!("server stopped");

@@ -1,5 +1,7 @@
 //! TLS: handshakes, certificates that change, clients' certificates, and who does not speak it.
 
+mod acme;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
