@@ -1,9 +1,9 @@
 //! Which changes of watched files a boot makes itself: an application that writes one whenever it boots would boot for ever.
 //!
-//! While an application boots, a file that says what it said before has not changed. One that changes in a second boot in a row is
-//! under suspicion: that boot is not cut short for it. In the third it is the boot's own, and no change. Who saves a file while the
-//! application boots again and again does so at another moment of each boot. All this holds for changes during boots only: whatever
-//! is saved at another time is read. Called by `watch`. Runs in: server; also on the thread of `notify`.
+//! While an application boots, a file that says what it said before has not changed. One that changes in many boots in a row is
+//! under suspicion: the next boot is not cut short for it. If it changes in that, too, it is the boot's own, and no change. So many
+//! that nobody who saves quickly is taken for a boot: old code would be served. All this holds for changes during boots only:
+//! whatever is saved at another time is read. Called by `watch`. Runs in: server; also on the thread of `notify`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A file that changes in so many boots in a row is written by them.
-const OWN: u32 = 3;
+const OWN: u32 = 10;
 /// What a boot has written may be told of a moment later.
 const LATE: Duration = Duration::from_millis(50);
 /// How far the moments at which boots write a file are from each other, beside a tenth of the time since they began.
@@ -21,7 +21,7 @@ const NEAR: Duration = Duration::from_millis(200);
 /// A boot that is under suspicion has so much time to write other files.
 const SUSPICION: Duration = Duration::from_secs(2);
 /// Boots in a row that are cut short; the next one is not, whoever has changed what.
-const CUTS: u32 = 10;
+const CUTS: u32 = 20;
 /// Bytes of a file that are compared.
 const COMPARED: u64 = 1024 * 1024;
 
@@ -206,17 +206,22 @@ mod tests {
         boots.judge(Path::new(path), Content::Of(content), Instant::now())
     }
 
+    /// Of a change in boot `number`, where there was one in each before.
+    fn meaning(number: u32) -> Meaning {
+        match number {
+            OWN.. => Meaning::Nothing,
+            n if n == OWN - 1 => Meaning::Suspect,
+            _ => Meaning::News,
+        }
+    }
+
     #[test]
-    fn what_changes_in_three_boots_in_a_row_is_the_boots_own() {
+    fn what_changes_in_many_boots_in_a_row_is_the_boots_own() {
         let mut boots = Boots::default();
-        for (number, expected) in [
-            (0, Meaning::News),
-            (1, Meaning::Suspect),
-            (2, Meaning::Nothing),
-            (3, Meaning::Nothing),
-        ] {
+        for number in 1..OWN + 2 {
             boots.begin(Instant::now());
-            assert_eq!(judge(&mut boots, "/src/a.php", number), expected, "boot {number}");
+            let found = judge(&mut boots, "/src/a.php", number.into());
+            assert_eq!(found, meaning(number), "boot {number}");
             boots.end(Instant::now());
         }
         assert_eq!(boots.found(), [Path::new("/src/a.php")]);
@@ -247,19 +252,12 @@ mod tests {
     #[test]
     fn files_with_another_name_in_each_boot_are_found_by_their_folder() {
         let mut boots = Boots::default();
-        let mut meanings = Vec::new();
-        for number in 0..4 {
+        for number in 1..OWN + 2 {
             boots.begin(Instant::now());
-            meanings.push(judge(&mut boots, &format!("/src/gen-{number}.php"), number));
+            let found = judge(&mut boots, &format!("/src/gen-{number}.php"), number.into());
+            assert_eq!(found, meaning(number), "boot {number}");
             boots.end(Instant::now());
         }
-        let expected = [
-            Meaning::News,
-            Meaning::Suspect,
-            Meaning::Nothing,
-            Meaning::Nothing,
-        ];
-        assert_eq!(meanings, expected);
         assert_eq!(boots.found().len(), 1);
     }
 
@@ -275,15 +273,13 @@ mod tests {
             assert_eq!(boots.judge(path, Content::Of(number), saved), Meaning::News);
         }
         // Boots that write it themselves do so after five seconds.
-        let mut meanings = (5..8).map(|number| {
-            let begun = start + Duration::from_secs(100 * number);
+        for number in 2..OWN + 2 {
+            let begun = start + Duration::from_secs(100 * u64::from(number + 10));
             boots.begin(begun);
-            let written = begun + Duration::from_millis(5000 + 50 * number);
-            boots.judge(path, Content::Of(number), written)
-        });
-        assert_eq!(meanings.next(), Some(Meaning::Suspect));
-        assert_eq!(meanings.next(), Some(Meaning::Nothing));
-        assert_eq!(meanings.next(), Some(Meaning::Nothing));
+            let written = begun + Duration::from_millis(5000 + 10 * u64::from(number));
+            let found = boots.judge(path, Content::Of(u64::from(number) + 10), written);
+            assert_eq!(found, meaning(number), "boot {number}");
+        }
     }
 
     #[test]
@@ -304,21 +300,20 @@ mod tests {
     #[test]
     fn a_boot_that_is_under_suspicion_is_not_cut_and_one_whose_own_files_are_known_is() {
         let mut boots = Boots::default();
-        let meaning = judge;
-        for number in 0..2 {
+        for number in 1..OWN {
             boots.begin(Instant::now());
-            meaning(&mut boots, "/src/a.php", number);
+            judge(&mut boots, "/src/a.php", number.into());
             boots.end(Instant::now());
         }
-        assert_eq!(meaning(&mut boots, "/src/b.php", 1), Meaning::Suspect);
-        for number in 2..4 {
+        assert_eq!(judge(&mut boots, "/src/b.php", 1), Meaning::Suspect);
+        for number in OWN..OWN + 2 {
             boots.begin(Instant::now());
-            assert_eq!(meaning(&mut boots, "/src/a.php", number), Meaning::Nothing);
+            assert_eq!(judge(&mut boots, "/src/a.php", number.into()), Meaning::Nothing);
         }
-        assert_eq!(meaning(&mut boots, "/src/c.php", 1), Meaning::News);
+        assert_eq!(judge(&mut boots, "/src/c.php", 1), Meaning::News);
         // It was cut before it wrote its own: still known.
         boots.begin(Instant::now());
         boots.begin(Instant::now());
-        assert_eq!(meaning(&mut boots, "/src/a.php", 5), Meaning::Nothing);
+        assert_eq!(judge(&mut boots, "/src/a.php", 99), Meaning::Nothing);
     }
 }
