@@ -94,7 +94,8 @@ def hearth_config(setup: Setup, mode: str, script: str, settings: str) -> Path:
     return setup.write(
         "hearth.toml",
         f'listen = "127.0.0.1:{setup.port}"\nadmin_socket = "{setup.folder}/admin.sock"\nroot = "{scenario.root}"\n\n'
-        '[log]\naccess = false\nlevel = "warn"\nformat = "json"\n\n'
+        # Nor do the others compress.
+        '[compression]\nalgorithms = []\n\n[log]\naccess = false\nlevel = "warn"\nformat = "json"\n\n'
         f'[pool.web]\nmode = "{mode}"\nscript = "{script}"\n{settings}'
         f'workers = {setup.workers}\nphp_ini = "{PHP_INI}"\n',
     )

@@ -83,6 +83,9 @@ fn target(case: &str) -> String {
     format!("/?case={}", case.replace(' ', "%20"))
 }
 
+/// An answer that comes in one piece and is too small to be compressed has no `Vary`, and one in two pieces has: pieces depend on time.
+const PLAIN: &str = "compression.algorithms=[]";
+
 fn classic(workers: usize) -> Server {
     let workers = format!("pool.web.workers={workers}");
     Server::start(
@@ -90,6 +93,7 @@ fn classic(workers: usize) -> Server {
         &[
             "pool.web.mode=\"classic\"",
             "pool.web.script=\"public/index.php\"",
+            PLAIN,
             &workers,
         ],
     )
@@ -97,7 +101,7 @@ fn classic(workers: usize) -> Server {
 
 fn resident(workers: usize, settings: &[&str]) -> Server {
     let workers = format!("pool.web.workers={workers}");
-    let all: Vec<&str> = settings.iter().copied().chain([workers.as_str()]).collect();
+    let all: Vec<&str> = settings.iter().copied().chain([PLAIN, &workers]).collect();
     Server::start(&App::bundled("nasty"), &all)
 }
 
