@@ -33,11 +33,11 @@ class Load:
         return self.requests / self.seconds if self.seconds else 0.0
 
 
-def run(port: int, scenario: Scenario, connections: int, seconds: float) -> Load:
+def run(port: int, scenario: Scenario, connections: int, seconds: float, scheme: str = "http") -> Load:
     """Keeps `connections` keep-alive connections busy, one request each at a time, from one thread."""
     # wrk takes whole seconds.
     command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", TIMEOUT]
-    command += ["-s", str(BENCH / "wrk.lua"), f"http://127.0.0.1:{port}{scenario.first.path}"]
+    command += ["-s", str(BENCH / "wrk.lua"), f"{scheme}://127.0.0.1:{port}{scenario.first.path}"]
     if scenario.session or len(scenario.requests) > 1:
         command += ["--", *_turns(scenario)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -44,6 +44,8 @@ class Setup:
     # Folder of the server's own files.
     folder: Path
     port: int
+    # Where it is asked over TLS, and 0 where it is not.
+    tls_port: int = 0
 
     def write(self, name: str, text: str) -> Path:
         """Writes a file into the server's folder."""
@@ -119,6 +121,25 @@ def _resident(*settings: str, large: bool = False) -> Commands:
             raise SystemExit(f"scenario {scenario.name} has no large script")
         paths = f"warmup_paths = {json.dumps([request.path for request in scenario.requests])}"
         return _hearth(hearth_config(setup, "resident", script, "\n".join([*settings, paths, ""])), setup)
+
+    return commands
+
+
+def _encrypted(plain: Commands) -> Commands:
+    """The same, measured over TLS; it answers in the clear, too."""
+
+    def commands(setup: Setup) -> list[list[str]]:
+        started = plain(setup)
+        certificate, key = setup.folder / "cert.pem", setup.folder / "key.pem"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)],
+            check=True, capture_output=True,
+        )
+        with (setup.folder / "hearth.toml").open("a") as config:
+            config.write(f'\n[tls]\nlisten = "127.0.0.1:{setup.tls_port}"\n'
+                         f'certificates = ["{certificate}"]\nkeys = ["{key}"]\n')
+        return started
 
     return commands
 
@@ -217,6 +238,7 @@ def _bare_hyper(setup: Setup) -> list[list[str]]:
     return [[binary("examples", "bare_hyper"), f"127.0.0.1:{setup.port}", request.body or "", request.content_type]]
 
 
+ENCRYPTED = "hearth-isolated-tls"
 _ISOLATED = 'isolation = "request"'
 
 # In the order of the table. The name is what --only takes.
@@ -226,6 +248,7 @@ PEERS: dict[str, Commands] = {
     "hearth-isolated": _resident(_ISOLATED),
     "hearth-isolated-large": _resident(_ISOLATED, large=True),
     "hearth-isolated-cold": _resident(_ISOLATED, 'warmup = "none"'),
+    ENCRYPTED: _encrypted(_resident(_ISOLATED)),
     "hearth-isolated-fork": _resident(_ISOLATED, 'isolation_method = "fork"'),
     "hearth-classic": _classic,
     "fpm": _fpm(preload=False),
@@ -249,12 +272,19 @@ class Server:
     port: int
     folder: Path
     scenario: Scenario
+    tls_port: int = 0
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def roots(self) -> list[int]:
         """Ids of the processes that were started; the tree below them is the server."""
         return [process.pid for process in self.running]
+
+    def load(self, connections: int, seconds: float) -> load.Load:
+        """Puts it under load, over TLS if that is what it is measured for."""
+        if self.tls_port:
+            return load.run(self.tls_port, self.scenario, connections, seconds, "https")
+        return load.run(self.port, self.scenario, connections, seconds)
 
     def alive(self) -> bool:
         """Whether no started process has ended."""
@@ -294,13 +324,13 @@ def start(name: str, scenario: Scenario, workers: int, folder: Path) -> Server:
     """Starts a server and waits until its answer is right."""
     folder = folder / f"{scenario.name}-{name}".replace("/", "-")
     folder.mkdir()
-    setup = Setup(scenario, workers, folder, free_port())
+    setup = Setup(scenario, workers, folder, free_port(), free_port() if name == ENCRYPTED else 0)
     return start_commands(name, setup, PEERS[name](setup))
 
 
 def start_commands(name: str, setup: Setup, commands: list[list[str]]) -> Server:
     """Runs the commands of one server and waits until its answer is right."""
-    server = Server(name, setup.port, setup.folder, setup.scenario)
+    server = Server(name, setup.port, setup.folder, setup.scenario, setup.tls_port)
     env = {**os.environ, **setup.scenario.env, "PHP_CLI_SERVER_WORKERS": str(setup.workers),
            "BENCH_SESSIONS": str(_sessions(setup))}
     try:

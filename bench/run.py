@@ -66,7 +66,7 @@ def measure(scenario: Scenario, options: argparse.Namespace, folder: Path) -> di
                               for server in servers}
             for server in servers:
                 say(f"{scenario.name} c={connections}: warming up {server.name}")
-                load.run(server.port, scenario, connections, options.warmup)
+                server.load(connections, options.warmup)
             for number in range(options.rounds):
                 for server in servers:
                     say(f"{scenario.name} c={connections}: round {number + 1}/{options.rounds}, {server.name}")
@@ -87,7 +87,7 @@ def one_round(server: peers.Server, connections: int, duration: float) -> dict:
     must_be_right(server)
     pss_before = processes.pss(server.roots)
     before = server.cpu_seconds()
-    seen = load.run(server.port, server.scenario, connections, duration)
+    seen = server.load(connections, duration)
     front, php = (after - was for after, was in zip(server.cpu_seconds(), before))
     settle(server.roots)
     pss_after = processes.pss(server.roots)
