@@ -46,7 +46,7 @@ mod watch;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use tracing::info;
 
 use self::answers::Answers;
@@ -59,7 +59,7 @@ use self::signals::Signals;
 use self::start::{Start, changes};
 use crate::admin::listen::AdminListener;
 use crate::admin::serve::ProbeListener;
-use crate::config::{Config, Listen, Place, Sources};
+use crate::config::{Config, Listen, Place, Protocol, Sources};
 use crate::edge::access_log::AccessLog;
 use crate::edge::{Listener, Site, Sites};
 use crate::logs::Logs;
@@ -98,6 +98,14 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
         access_log(&config, &launch.logs)?,
     ));
     sites.tls.load(&config.tls)?;
+    if let Some(listen) = world
+        .listen
+        .iter()
+        .find(|listen| listen.protocol == Protocol::Https)
+        && config.tls.certificates.is_empty()
+    {
+        bail!("no certificate for {}: set tls.certificates", listen.url());
+    }
     let _certificates = certificates::Watch::start(Arc::clone(&sites));
     let mut outside = Outside {
         answers: Answers::new(&config, Arc::clone(&world)),

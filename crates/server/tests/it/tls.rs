@@ -1,6 +1,8 @@
 //! TLS: handshakes, certificates that change, clients' certificates, and who does not speak it.
 
 mod acme;
+mod clients;
+mod handed;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -448,102 +450,6 @@ fn a_request_in_the_clear_is_redirected_and_browsers_are_told_to_stay() {
     assert_eq!(server.get("/").header("strict-transport-security"), None);
 }
 
-/// An authority of clients (`ca.pem`), and one client (`ada.pem`, `ada.key`).
-fn make_client(certificates: &Certificates) {
-    certificates.openssl(&[
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/O=Clients/CN=Authority",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.pem",
-    ]);
-    certificates.openssl(&[
-        "req",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-subj",
-        "/C=DE/O=Shop/CN=Ada",
-        "-keyout",
-        "ada.key",
-        "-out",
-        "ada.csr",
-    ]);
-    fs::write(
-        certificates.path("ext"),
-        "extendedKeyUsage=clientAuth\nbasicConstraints=CA:FALSE\n",
-    )
-    .unwrap();
-    certificates.openssl(&[
-        "x509",
-        "-req",
-        "-in",
-        "ada.csr",
-        "-CA",
-        "ca.pem",
-        "-CAkey",
-        "ca.key",
-        "-set_serial",
-        "0x1A2B",
-        "-days",
-        "1",
-        "-extfile",
-        "ext",
-        "-out",
-        "ada.pem",
-    ]);
-}
-
-#[test]
-fn php_sees_the_certificate_of_a_client() {
-    let certificates = Certificates::new("tls-client");
-    certificates.make("shop.test");
-    make_client(&certificates);
-    let pem = ca(&certificates.path("shop.test.pem"));
-    let (ada, key) = (
-        ca(&certificates.path("ada.pem")),
-        ca(&certificates.path("ada.key")),
-    );
-    let with = ["--cacert", &pem, "--cert", &ada, "--key", &key];
-    let authority = format!("tls.client_ca='{}'", certificates.path("ca.pem").display());
-    for (word, is_required) in [("optional", false), ("required", true)] {
-        let mut settings = certificates.settings(&["shop.test"]);
-        settings.extend([authority.clone(), format!("tls.client='{word}'")]);
-        let (_server, address) = start(&settings);
-        let seen: Value = serde_json::from_str(&curl(address, "shop.test", &with, "/server")).unwrap();
-        for (name, value) in [
-            ("SSL_CLIENT_VERIFY", "SUCCESS"),
-            ("SSL_CLIENT_S_DN", "CN=Ada,O=Shop,C=DE"),
-            ("SSL_CLIENT_S_DN_CN", "Ada"),
-            ("SSL_CLIENT_I_DN", "CN=Authority,O=Clients"),
-            ("SSL_CLIENT_M_SERIAL", "1A2B"),
-            ("SSL_CLIENT_M_VERSION", "3"),
-        ] {
-            assert_eq!(seen[name], value, "{name}");
-        }
-        let certificate = fs::read_to_string(certificates.path("ada.pem")).unwrap();
-        assert_eq!(seen["SSL_CLIENT_CERT"], certificate);
-        let (is_well, text, _) = try_curl(address, "shop.test", &["--cacert", &pem], "/server");
-        assert_eq!(is_well, !is_required, "{word}");
-        if is_well {
-            let seen: Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(seen["SSL_CLIENT_VERIFY"], "NONE");
-        }
-    }
-}
-
 #[test]
 fn a_local_certificate_is_made_once_and_can_be_trusted() {
     let folder = Folder::new("tls-local");
@@ -595,4 +501,58 @@ fn requests_over_tls_go_on_while_certificates_and_code_are_loaded_anew() {
     load.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(load.wait().unwrap().success());
     assert_eq!(text.lines().filter(|line| *line == "200").count(), 600, "{text}");
+}
+
+#[test]
+fn check_shows_names_and_end_and_an_expired_certificate_is_said() {
+    let certificates = Certificates::new("tls-expired");
+    certificates.make("new.test");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec!["old.test".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+    let old = params.self_signed(&key).unwrap().pem();
+    fs::write(certificates.path("old.test.pem"), old).unwrap();
+    fs::write(certificates.path("old.test.key"), key.serialize_pem()).unwrap();
+    let settings = certificates.settings(&["new.test", "old.test"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    let folder = Folder::with("tls-check", &[("public/index.php", "")]);
+    command.arg("check").arg(folder.path());
+    for setting in &settings {
+        command.args(["--set", setting]);
+    }
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("certificate: new.test *.new.test until 20"),
+        "{text}"
+    );
+    assert!(
+        text.contains("certificate: old.test until 2020-01-02 00:00:00 UTC"),
+        "{text}"
+    );
+    assert!(text.contains("old.test.pem), which is over"), "{text}");
+    let (server, _) = start(&settings);
+    let event = server.log.wait("certificate has expired", |_| true);
+    assert_eq!(event["ends"], "2020-01-02 00:00:00 UTC");
+}
+
+#[test]
+fn big_answers_come_whole_by_each_version() {
+    let certificates = Certificates::new("tls-big");
+    certificates.make("shop.test");
+    let folder = Folder::with("tls-files", &[("public/index.php", "")]);
+    let bytes: Vec<u8> = (0..5_000_000_u32)
+        .flat_map(|number| [number.to_le_bytes()[1]])
+        .collect();
+    fs::write(folder.path().join("public/big.bin"), &bytes).unwrap();
+    let settings = certificates.settings(&["shop.test"]);
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let server = Server::start(&folder.app(), &settings);
+    let pem = ca(&certificates.path("shop.test.pem"));
+    for version in ["--http1.1", "--http2"] {
+        let got = folder.path().join("got");
+        let arguments = ["--cacert", &pem, version, "-o", got.to_str().unwrap()];
+        curl(secure(&server), "shop.test", &arguments, "/big.bin");
+        assert!(fs::read(&got).unwrap() == bytes, "{version}");
+    }
 }
