@@ -9,7 +9,7 @@ use ipc::layout::LANE_BYTES;
 
 use super::lease::{Lease, Progress, Reading};
 use super::relay::{self, Buffering};
-use super::{DispatchError, Response, ResponseBody};
+use super::{DispatchError, Interim, Response, ResponseBody};
 
 /// A head, and the first bytes of the body behind it.
 struct Head {
@@ -20,9 +20,13 @@ struct Head {
 }
 
 /// The response of a queued exchange: whole if it fits into a lane, else as a stream that a task of its own keeps moving.
-pub(super) async fn respond(lease: Lease, buffering: &Buffering) -> Result<Response, DispatchError> {
+pub(super) async fn respond(
+    lease: Lease,
+    buffering: &Buffering,
+    interim: Option<&Interim>,
+) -> Result<Response, DispatchError> {
     let mut reading = poll_fn(|cx| lease.poll_published(cx)).await?;
-    let (head, progress) = read_head(&lease, &mut reading).await?;
+    let (head, progress) = read_head(&lease, &mut reading, interim).await?;
     let worker = reading.worker.0;
     let Head {
         status,
@@ -45,8 +49,12 @@ pub(super) async fn respond(lease: Lease, buffering: &Buffering) -> Result<Respo
     })
 }
 
-/// Reads up to the end of the final head; interim ones (1xx) are dropped, since hyper cannot send them.
-async fn read_head(lease: &Lease, reading: &mut Reading) -> Result<(Head, Progress), DispatchError> {
+/// Reads up to the end of the final head; those before it (1xx) go to `interim`.
+async fn read_head(
+    lease: &Lease,
+    reading: &mut Reading,
+    interim: Option<&Interim>,
+) -> Result<(Head, Progress), DispatchError> {
     let mut bytes = Vec::new();
     loop {
         let progress = lease.progress()?;
@@ -59,6 +67,9 @@ async fn read_head(lease: &Lease, reading: &mut Reading) -> Result<(Head, Progre
             let Some(head) = bytes.get(..len) else { break };
             let parsed = parse(head).map_err(|bad| refuse(lease, reading, bad))?;
             if parsed.0.is_informational() {
+                if let Some(interim) = interim {
+                    interim.put(parsed.0, parsed.2);
+                }
                 bytes.drain(..len);
                 continue;
             }

@@ -27,6 +27,7 @@ mod exchange;
 mod full;
 pub mod glance;
 pub(crate) mod held;
+mod interim;
 mod lease;
 pub mod pool;
 pub mod reactor;
@@ -41,6 +42,7 @@ pub mod workers;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::DispatchError;
+pub use interim::Interim;
 pub use pool::{Pool, PoolShared};
 pub use reactor::{Reactor, Side};
 pub use request::{Request, RequestBody, RequestId};

@@ -302,8 +302,9 @@ impl Pool {
     async fn respond(&self, request: Request) -> Result<Response, DispatchError> {
         let since = Instant::now();
         let permit = self.permit().await?;
+        let interim = request.interim.clone();
         let lease = self.lease(request, since, permit)?;
-        respond(lease, &self.shared.buffering)
+        respond(lease, &self.shared.buffering, interim.as_deref())
             .await
             .map_err(|error| self.named(error))
     }
@@ -339,6 +340,7 @@ impl Pool {
             mut head,
             body,
             idempotent,
+            interim: _,
         } = request;
         let len = body.len();
         let (kind, parts, spool) = match body {

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+
+use super::Interim;
 
 /// Number of a request, unique in this server's life; shown in logs, error pages and to PHP as `HEARTH_REQUEST_ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +39,8 @@ pub struct Request {
     pub body: RequestBody,
     /// RFC 9110 §9.2.2: safe to run again when its worker died before anything was sent.
     pub idempotent: bool,
+    /// Where interim responses go; `None`: nowhere.
+    pub interim: Option<Arc<Interim>>,
 }
 
 /// The received body.

@@ -180,6 +180,7 @@ async fn by_path<B: Backend>(
         head: params::encode(&source),
         body: RequestBody::Empty,
         idempotent: true,
+        interim: None,
     };
     let response = shared
         .backend

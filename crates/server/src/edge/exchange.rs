@@ -35,7 +35,11 @@ pub(super) async fn handle<B: Backend>(
 ) -> Result<http::Response<ReplyBody>, Infallible> {
     let (mut head, body) = request.into_parts();
     let mut record = Record::begin(Arc::clone(client), &mut head, !body.is_end_stream());
+    // RFC 9110 §15.2: HTTP/1.0 has none.
+    record.interim = (head.version == Version::HTTP_11).then(|| Arc::clone(client.progress.interim()));
     let mut response = respond(&head, body, shared, &mut record).await;
+    // What was not sent by now would come behind the response.
+    client.progress.interim().take();
     if record.unread {
         client.progress.set_linger();
     }
@@ -201,6 +205,7 @@ fn asking(
         head: params::encode(&source),
         body,
         idempotent: is_idempotent(head),
+        interim: record.interim.clone(),
     }
 }
 

@@ -22,6 +22,7 @@ use super::record::Record;
 use super::reply::{self, Ending};
 use super::reply_body::ReplyBody;
 use super::{Backend, exchange};
+use crate::dispatch::Interim;
 
 /// Of HTTP/1's connection; RFC 9113 §8.2.2 forbids them.
 const OF_CONNECTION: [header::HeaderName; 3] =
@@ -42,13 +43,22 @@ pub(super) async fn serve<B: Backend>(
         // A connection that has failed fails below, too.
         let _ = respond.send_informational(interim);
     }
+    let interim = Arc::new(Interim::default());
+    record.interim = Some(Arc::clone(&interim));
     let response = {
         let mut answering = pin!(exchange::respond(&head, body, &shared, &mut record));
         poll_fn(|cx| {
             if respond.poll_reset(cx).is_ready() {
                 return Poll::Ready(None);
             }
-            answering.as_mut().poll(cx).map(Some)
+            let answer = answering.as_mut().poll(cx);
+            for (status, headers) in interim.take() {
+                let mut response = Response::new(());
+                (*response.status_mut(), *response.headers_mut()) = (status, headers);
+                // As above.
+                let _ = respond.send_informational(response);
+            }
+            answer.map(Some)
         })
         .await
     };

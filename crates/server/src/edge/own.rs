@@ -80,6 +80,7 @@ pub(crate) fn health_request(pool: &Pool, listen: &[Listen]) -> Option<dispatch:
         head: encode((pool, &Router::new(pool)), (path, HEALTH), Front::of(listen))?,
         body: RequestBody::Empty,
         idempotent: true,
+        interim: None,
     })
 }
 

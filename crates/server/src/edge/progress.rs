@@ -3,12 +3,14 @@
 //! hyper knows one deadline (for a head) and h2 none; we need four: a head, a block of headers, idle, and a client that does not take what
 //! it asked for. Noted by `wire`, `h2_wire` and `record`, compared with the limits by `timer`. Runs in: server, on one reactor.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::config::Limits;
+use crate::dispatch::Interim;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub(super) struct Progress {
     /// HTTP/2: requests that were answered, and that the client has taken back.
     answered: AtomicU32,
     taken_back: AtomicU32,
+    /// HTTP/1: what is to be sent before the response.
+    interim: Arc<Interim>,
 }
 
 impl Progress {
@@ -86,6 +90,7 @@ impl Progress {
             noise: AtomicBool::new(false),
             answered: AtomicU32::new(0),
             taken_back: AtomicU32::new(0),
+            interim: Arc::default(),
         }
     }
 
@@ -95,6 +100,11 @@ impl Progress {
             1 => Phase::Idle,
             _ => Phase::Exchange,
         }
+    }
+
+    /// HTTP/1: what is to be sent before the response.
+    pub(super) fn interim(&self) -> &Arc<Interim> {
+        &self.interim
     }
 
     /// A request has come.

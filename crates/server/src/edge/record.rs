@@ -15,7 +15,7 @@ use super::connection::Client;
 use super::forwarded;
 use super::progress::Fault;
 use super::reply::Ending;
-use crate::dispatch::{RequestId, ResponseBody};
+use crate::dispatch::{Interim, RequestId, ResponseBody};
 
 /// One request, from its head to its end. Dropping it ends the exchange: one line in the access log, and the connection is idle.
 pub(super) struct Record {
@@ -32,6 +32,8 @@ pub(super) struct Record {
     /// Its body has not been read, or not to its end.
     pub(super) unread: bool,
     begun: bool,
+    /// Where interim responses go.
+    pub(super) interim: Option<Arc<Interim>>,
 }
 
 /// The parts of a head that the access log shows; absent without a log.
@@ -82,6 +84,7 @@ impl Record {
             worker: None,
             unread: false,
             begun: false,
+            interim: None,
         }
     }
 

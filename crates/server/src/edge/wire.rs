@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use http::{HeaderMap, StatusCode};
 use hyper::rt::ReadBufCursor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
@@ -34,6 +35,8 @@ pub(super) struct Wire {
     framing: Framing,
     /// What hyper reads next, and then no more, since something was malformed.
     last_bytes: Option<&'static [u8]>,
+    /// What is left of interim responses that have begun to be sent.
+    interim: Vec<u8>,
 }
 
 impl Wire {
@@ -50,7 +53,30 @@ impl Wire {
             outbox,
             framing: Framing::new(line_limit),
             last_bytes: None,
+            interim: Vec::new(),
         }
+    }
+
+    /// Sends interim responses, of which hyper knows nothing. It flushes the socket only when it has nothing to write itself, so what is
+    /// sent then stands between two responses.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.progress.interim().any() {
+            for (status, headers) in self.progress.interim().take() {
+                put_head(&mut self.interim, status, &headers);
+            }
+        }
+        self.poll_rest(cx)
+    }
+
+    /// Ends what has begun.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.interim.is_empty() {
+            let result = Pin::new(&mut self.socket).poll_write(cx, &self.interim);
+            self.progress.wrote(taken(&result));
+            let count = ready!(result)?;
+            self.interim.drain(..count);
+        }
+        Poll::Ready(Ok(()))
     }
 
     pub(super) fn into_socket(self) -> Transport {
@@ -140,13 +166,16 @@ impl hyper::rt::Read for Wire {
 impl hyper::rt::Write for Wire {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        ready!(this.poll_rest(cx))?;
         let result = Pin::new(&mut this.socket).poll_write(cx, bytes);
         this.progress.wrote(taken(&result));
         result
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_flush(cx)
+        let this = self.get_mut();
+        ready!(this.poll_interim(cx))?;
+        Pin::new(&mut this.socket).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -163,6 +192,7 @@ impl hyper::rt::Write for Wire {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        ready!(this.poll_rest(cx))?;
         let result = match parts.iter().position(|part| sendfile::is_stand_in(part)) {
             None => Pin::new(&mut this.socket).poll_write_vectored(cx, parts),
             Some(0) => {
@@ -178,4 +208,18 @@ impl hyper::rt::Write for Wire {
         this.progress.wrote(taken(&result));
         Poll::Ready(ready!(result))
     }
+}
+
+/// The head of an interim response.
+fn put_head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.to_string().as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for (name, value) in headers {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
 }

@@ -19,6 +19,7 @@ mod children;
 mod container;
 mod crash;
 mod detect;
+mod early_hints;
 mod endings;
 mod extensions;
 mod fastcgi;

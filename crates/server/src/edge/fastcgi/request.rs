@@ -93,6 +93,7 @@ pub(super) async fn plan<B: Backend>(
         id,
         head: variables.encode(id, is_known || mode == Mode::Resident),
         idempotent: is_idempotent(&variables),
+        interim: None,
         body,
     };
     let note = (mode == Mode::Classic && !is_known).then_some("Primary script unknown");

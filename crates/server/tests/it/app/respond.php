@@ -23,6 +23,8 @@ function respond(): void
         '/throw' => throw new RuntimeException('thrown on purpose'),
         '/memory' => print(strlen(str_repeat('x', 1 << 40))),
         // Says "at the gate" in the log and waits until the file exists.
+        // Sends a hint, says "hint sent" in the log, and waits until the file exists.
+        '/hint' => hint($_GET['open']),
         '/gate' => gate($_GET['open']),
         // As /gate the first time, tells it by the file; answers at once the second time.
         '/once' => once($_GET['mark']),
@@ -50,6 +52,18 @@ function big(int $mib): void
     for ($i = 0; $i < $mib; $i++) {
         echo str_repeat('b', 1 << 20);
     }
+}
+
+function hint(string $open): void
+{
+    header('Link: </style.css>; rel=preload; as=style');
+    headers_send(103);
+    error_log('hint sent');
+    while (!file_exists($open)) {
+        usleep(1000);
+        clearstatcache();
+    }
+    echo 'hinted';
 }
 
 function stop(string $text): never

@@ -43,15 +43,28 @@ impl RawClient {
         self.stream.get_mut().write_all(bytes)
     }
 
+    /// An interim response.
+    pub(crate) fn interim(&mut self) -> io::Result<Raw> {
+        let mut raw = Raw::default();
+        self.status(&mut raw)?;
+        raw.headers = self.headers()?;
+        Ok(raw)
+    }
+
+    fn status(&mut self, raw: &mut Raw) -> io::Result<()> {
+        let line = self.line()?;
+        let mut parts = line.splitn(3, ' ');
+        let status = parts.nth(1).and_then(|status| status.parse().ok());
+        raw.status = status.ok_or_else(|| io::Error::other(format!("status line {line:?}")))?;
+        raw.reason = parts.next().map(str::to_owned).unwrap_or_default();
+        Ok(())
+    }
+
     /// The final head; `body` is what is left of the connection.
     pub(crate) fn head(&mut self) -> io::Result<Raw> {
         let mut raw = Raw::default();
         loop {
-            let line = self.line()?;
-            let mut parts = line.splitn(3, ' ');
-            let status = parts.nth(1).and_then(|status| status.parse().ok());
-            raw.status = status.ok_or_else(|| io::Error::other(format!("status line {line:?}")))?;
-            raw.reason = parts.next().map(str::to_owned).unwrap_or_default();
+            self.status(&mut raw)?;
             raw.headers = self.headers()?;
             if raw.status >= 200 {
                 return Ok(raw);
