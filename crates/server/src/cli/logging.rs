@@ -14,7 +14,8 @@ pub(super) fn start(log: &Log, file: Option<&LogFile>) -> anyhow::Result<()> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
             .with_context(|| format!("reading RUST_LOG={text}, for instance \"hearth=debug\""))?,
-        _ => EnvFilter::new(log.level.as_str()),
+        // h2 warns of each client that breaks its rules, which is no affair of whoever runs the server.
+        _ => EnvFilter::new(format!("{},h2=error", log.level.as_str())),
     };
     let writer = LogWriter::new(file);
     let output = tracing_subscriber::fmt()
