@@ -25,6 +25,9 @@ demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
 test: packages-test check unit ipc it wordpress phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
 
 test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
+	@# Built out here: Go's programs are the same there, and the root has no way to the modules.
+	dev/go-tool $(TARGET)/modern/build/tools h2spec
+	dev/go-tool $(TARGET)/modern/build/tools pebble
 	dev/modern $(TARGET)/modern make it phpt php
 
 check: packages-test packages-check ## format, lints, style of the PHP, age of generated files
