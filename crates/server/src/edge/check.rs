@@ -22,6 +22,12 @@ pub(super) fn head(head: &request::Parts) -> Result<(), Refusal> {
     host(head)
 }
 
+/// Whether a request may run again: by its method (RFC 9110 §9.2.2), or since its sender says so with a key
+/// (draft-ietf-httpapi-idempotency-key-header).
+pub(super) fn is_idempotent(method: &[u8], has_key: bool) -> bool {
+    has_key || matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
+}
+
 /// The name the client asked for, with its port: of the target when that is absolute (RFC 9112 §3.2.2), else of `Host`.
 pub(super) fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> &'a [u8] {
     match uri.authority() {

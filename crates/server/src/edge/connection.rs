@@ -106,7 +106,7 @@ pub(super) struct Client {
     /// Requests so far. Relaxed: all run on this thread.
     requests: AtomicU64,
     pub(super) progress: Arc<Progress>,
-    /// What the kernel is to send, if it can over this transport.
+    /// What the kernel is to send, past hyper; `None` over TLS, and with HTTP/2, which would put frames around it.
     pub(super) outbox: Option<Arc<Outbox>>,
 }
 

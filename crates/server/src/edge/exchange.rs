@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Method, Version, request};
+use http::{Version, request};
 use http_body::Body;
 
 use super::connection::{Client, Shared};
@@ -204,7 +204,10 @@ fn asking(
         id: record.id,
         head: params::encode(&source),
         body,
-        idempotent: is_idempotent(head),
+        idempotent: check::is_idempotent(
+            head.method.as_str().as_bytes(),
+            head.headers.contains_key("idempotency-key"),
+        ),
         interim: record.interim.clone(),
     }
 }
@@ -242,7 +245,7 @@ async fn from_script<P>(
     record: &Record,
 ) -> Result<http::Response<Content>, Refusal> {
     if let Some(wanted) = accel::take(&mut response.headers, router.internal(), record.client.is_trusted) {
-        let asked = file_asked(head, (files, site), (outbox(head, record), unpacked));
+        let asked = file_asked(head, (files, site), (record.client.outbox.as_ref(), unpacked));
         return Box::pin(accel::send((wanted, response), asked, record)).await;
     }
     if router.pages().intercepts(response.status) {
@@ -303,14 +306,8 @@ async fn send_file<P>(
     unpacked: bool,
     file: PathBuf,
 ) -> Result<http::Response<Content>, Refusal> {
-    let asked = file_asked(head, site, (outbox(head, record), unpacked));
+    let asked = file_asked(head, site, (record.client.outbox.as_ref(), unpacked));
     static_files::serve(&asked, file).await
-}
-
-/// Where files go that the kernel sends: past hyper, which with HTTP/2 would put frames around them.
-fn outbox<'a>(head: &request::Parts, record: &'a Record) -> Option<&'a Arc<Outbox>> {
-    let plain = head.version < Version::HTTP_2;
-    record.client.outbox.as_ref().filter(|_| plain)
 }
 
 /// What is asked of a file.
@@ -329,13 +326,4 @@ pub(super) fn file_asked<'a, P>(
         outbox,
         kind: None,
     }
-}
-
-/// RFC 9110 §9.2.2; or its sender says so (draft-ietf-httpapi-idempotency-key-header).
-fn is_idempotent(head: &request::Parts) -> bool {
-    let by_method = matches!(
-        head.method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE
-    );
-    by_method || head.headers.contains_key("idempotency-key")
 }

@@ -115,7 +115,7 @@ impl<B: Backend, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, B, S> 
             records::put_end(&mut self.wire.output, id, Completion::UnknownRole);
             return Ok(Err(then));
         }
-        let most = usize::try_from(self.config.limits.header_bytes.0).unwrap_or(usize::MAX);
+        let most = self.most_params();
         let (mut params, mut is_too_large) = (BytesMut::new(), false);
         loop {
             let record = self.wire.record().await?;
@@ -144,6 +144,11 @@ impl<B: Backend, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, B, S> 
             params,
             is_too_large,
         }))
+    }
+
+    /// Bytes of parameters that a request may have.
+    fn most_params(&self) -> usize {
+        usize::try_from(self.config.limits.header_bytes.0).unwrap_or(usize::MAX)
     }
 
     async fn answer(&mut self, begun: Begun) -> Result<Then, Lost> {
@@ -183,7 +188,7 @@ impl<B: Backend, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, B, S> 
     /// The response of a worker; `None`: what there is to say has been said.
     async fn response(&mut self, begun: &Begun, entry: &mut Entry) -> Result<Option<Response>, Failure> {
         let size = begun.params.len();
-        let limit = usize::try_from(self.config.limits.header_bytes.0).unwrap_or(usize::MAX);
+        let limit = self.most_params();
         let too_large = || Refusal::Dispatch(DispatchError::HeadTooLarge { size, limit });
         if begun.is_too_large {
             return Err(too_large().into());

@@ -16,6 +16,7 @@ use super::script::{self, Named, Script};
 use super::variables::Variables;
 use crate::config::{Config, Mode};
 use crate::dispatch::{Request, RequestBody, RequestId};
+use crate::edge::check::is_idempotent;
 use crate::edge::reply::Refusal;
 use crate::edge::{Backend, Site, Sites, route, site};
 
@@ -92,7 +93,10 @@ pub(super) async fn plan<B: Backend>(
     let request = Request {
         id,
         head: variables.encode(id, is_known || mode == Mode::Resident),
-        idempotent: is_idempotent(&variables),
+        idempotent: is_idempotent(
+            variables.get(b"REQUEST_METHOD").unwrap_or_default(),
+            variables.get(b"HTTP_IDEMPOTENCY_KEY").is_some(),
+        ),
         interim: None,
         body,
     };
@@ -103,13 +107,6 @@ pub(super) async fn plan<B: Backend>(
         request,
         note,
     })
-}
-
-/// RFC 9110 §9.2.2; or its sender says so (draft-ietf-httpapi-idempotency-key-header).
-fn is_idempotent(variables: &Variables<'_>) -> bool {
-    let method = variables.get(b"REQUEST_METHOD").unwrap_or_default();
-    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
-        || variables.get(b"HTTP_IDEMPOTENCY_KEY").is_some()
 }
 
 /// A resident application was booted with its settings.
