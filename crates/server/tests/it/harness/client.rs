@@ -87,8 +87,18 @@ impl Client {
         self.stream.get_mut().write_all(&bytes)
     }
 
-    /// Reads a response (to anything but HEAD).
+    /// Reads a response (to anything but HEAD); passes over interim ones.
     pub(crate) fn read(&mut self) -> io::Result<Answer> {
+        loop {
+            let mut answer = self.head()?;
+            if answer.status >= 200 || answer.status == 101 {
+                answer.body = self.body(&answer)?;
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn head(&mut self) -> io::Result<Answer> {
         let line = self.line()?;
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.ok_or_else(|| bad(format!("status line {line:?}")))?;
@@ -103,13 +113,11 @@ impl Client {
                 .ok_or_else(|| bad(format!("header {line:?}")))?;
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut answer = Answer {
+        Ok(Answer {
             status,
             headers,
             body: Vec::new(),
-        };
-        answer.body = self.body(&answer)?;
-        Ok(answer)
+        })
     }
 
     fn body(&mut self, answer: &Answer) -> io::Result<Vec<u8>> {
