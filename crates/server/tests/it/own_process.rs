@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::{Value, json};
 
-use crate::harness::{Folder, Server, kill};
+use crate::harness::{Folder, Server, is_root, kill};
 
 /// Number of a user without an entry, to whom nothing belongs.
 const STRANGER: u32 = 54_321;
@@ -86,10 +86,6 @@ function tell(): void
 fn told(server: &Server, target: &str) -> Value {
     let answer = server.get(target);
     serde_json::from_str(&answer.text()).unwrap_or_else(|error| panic!("{error}: {}", answer.text()))
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{App, Client, Folder, Server};
+use crate::harness::{App, Client, Folder, Server, is_root};
 
 /// A project whose code is a version, in a folder of its own.
 struct Project(Folder);
@@ -127,7 +127,7 @@ fn a_health_request_that_hangs_does_not_keep_later_reloads_waiting() {
 
 #[test]
 fn a_release_whose_workers_cannot_be_forked_never_takes_over() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         eprintln!("not run: only root can limit a user of its own");
         return;
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use crate::bodies::sha256;
-use crate::harness::{App, Fpm, Raw, RawClient, Server, assert_constant_memory};
+use crate::harness::{App, Fpm, Raw, RawClient, Server, assert_constant_memory, cookie_line};
 use crate::parity;
 
 const INI: &str = include_str!("../../../../apps/symfony/php.ini");
@@ -137,22 +137,8 @@ fn a_login_holds_with_every_worker() {
     assert_eq!(refused.status, 422);
     let login = form(&server, "/login", "", "login[user]=demo&login[password]=hearth");
     assert_eq!((login.status, login.header("location")), (303, Some("/account")));
-    let cookie = login
-        .header("set-cookie")
-        .unwrap()
-        .split(';')
-        .next()
-        .unwrap()
-        .to_owned();
-    let visit = || {
-        ask(
-            server.address(),
-            "GET",
-            "/account",
-            &format!("Cookie: {cookie}\r\n"),
-            "",
-        )
-    };
+    let lines = cookie_line(&login.headers);
+    let visit = || ask(server.address(), "GET", "/account", &lines, "");
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
@@ -170,7 +156,7 @@ fn a_login_holds_with_every_worker() {
         .filter_map(|line| Some(serde_json::from_str::<Value>(line).ok()?["worker"].to_string()))
         .collect();
     assert!(workers.len() > 1, "{workers:?}");
-    let out = form(&server, "/logout", &format!("Cookie: {cookie}\r\n"), "");
+    let out = form(&server, "/logout", &lines, "");
     assert_eq!(out.status, 303);
     assert_eq!(visit().status, 303);
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::frameworks::{LARAVEL, installed};
-use crate::harness::{App, Folder, Fpm, Raw, RawClient, Server, WebServer};
+use crate::harness::{App, Folder, Fpm, Raw, RawClient, Server, WebServer, cookie_line};
 use crate::parity;
 
 /// A host whose `index.php` is the thin client, in a folder with Hearth's socket.
@@ -344,14 +344,7 @@ fn a_session_of_symfony_holds_through_the_client() {
         b"login[user]=demo&login[password]=hearth",
     );
     assert_eq!((login.status, login.header("location")), (303, Some("/account")));
-    let cookie = login
-        .header("set-cookie")
-        .unwrap()
-        .split(';')
-        .next()
-        .unwrap()
-        .to_owned();
-    let lines = format!("Cookie: {cookie}\r\n");
+    let lines = cookie_line(&login.headers);
     for _ in 0..5 {
         assert_eq!(host.ask("GET", "/account", &lines, b"").status, 200);
     }
@@ -392,13 +385,7 @@ fn laravel_answers_through_the_client() {
     assert_eq!(seen["url"], "http://parity.test/api/request?b=2");
     let first = host.get("/");
     assert_eq!(first.status, 200);
-    let cookies: Vec<&str> = first
-        .headers
-        .iter()
-        .filter(|(name, _)| name == "set-cookie")
-        .filter_map(|(_, value)| value.split(';').next())
-        .collect();
-    let lines = format!("Cookie: {}\r\n", cookies.join("; "));
+    let lines = cookie_line(&first.headers);
     let second = host.ask("GET", "/", &lines, b"");
     assert!(
         second.text().contains("Visits in this session: 2."),

@@ -16,6 +16,16 @@ use serde_json::Value;
 use crate::h2::h2spec;
 use crate::harness::{App, Folder, Server};
 
+/// What `openssl req` is told to make a key, and to sign with it.
+const NEW_KEY: [&str; 5] = [
+    "-newkey",
+    "ec",
+    "-pkeyopt",
+    "ec_paramgen_curve:prime256v1",
+    "-nodes",
+];
+const OF_ITSELF: [&str; 3] = ["-x509", "-days", "2"];
+
 /// Certificates of a test, made by openssl.
 struct Certificates(Folder);
 
@@ -61,25 +71,15 @@ impl Certificates {
             format!("/CN={name}"),
             format!("subjectAltName=DNS:{name},DNS:*.{name}"),
         );
-        self.openssl(&[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            &subject,
-            "-addext",
-            &names,
-            "-keyout",
-            &key,
-            "-out",
-            &pem,
-        ]);
+        self.sign(
+            &[&OF_ITSELF[..], &["-subj", &subject, "-addext", &names]].concat(),
+            (&key, &pem),
+        );
+    }
+
+    /// Has `openssl req` make a key and what goes with it.
+    fn sign(&self, asked: &[&str], (key, out): (&str, &str)) {
+        self.openssl(&[&["req"], &NEW_KEY[..], asked, &["-keyout", key, "-out", out]].concat());
     }
 
     fn settings(&self, names: &[&str]) -> Vec<String> {

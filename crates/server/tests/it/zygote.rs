@@ -6,13 +6,13 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 
-use crate::harness::{Folder, Server, in_each_mode, kill, tree};
+use crate::harness::{Folder, Server, in_each_mode, is_root, kill, tree};
 
 /// Process id of the latest zygote.
 fn zygote(server: &Server) -> i32 {
@@ -76,17 +76,29 @@ fn a_zygote_killed_while_it_forks_leaves_no_worker_out_and_none_behind() {
     });
 }
 
-#[test]
-fn a_fork_that_fails_is_tried_again_and_the_other_workers_serve_on() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not run: only root can limit a user of its own");
-        return;
-    }
-    let folder = Folder::new("fork");
+/// One that says "on".
+fn application(name: &str) -> Folder {
+    let folder = Folder::new(name);
     folder.write(
         "worker.php",
         "<?php while (hearth_handle_request(fn () => print('on'))) {}",
     );
+    folder
+}
+
+/// A process that counts for the limits of this user.
+fn process_of(user: u32) -> Child {
+    let mut command = Command::new("sleep");
+    command.arg("60").uid(user).gid(user).spawn().unwrap()
+}
+
+#[test]
+fn a_fork_that_fails_is_tried_again_and_the_other_workers_serve_on() {
+    if !is_root() {
+        eprintln!("not run: only root can limit a user of its own");
+        return;
+    }
+    let folder = application("fork");
     // The zygote, a worker and somebody else.
     let settings = [
         "pool.web.mode=resident",
@@ -96,12 +108,7 @@ fn a_fork_that_fails_is_tried_again_and_the_other_workers_serve_on() {
         "pool.web.group=54322",
         "pool.web.rlimits.nproc=3",
     ];
-    let mut other = Command::new("sleep")
-        .arg("60")
-        .uid(54_322)
-        .gid(54_322)
-        .spawn()
-        .unwrap();
+    let mut other = process_of(54_322);
     let server = Server::start(&folder.app(), &settings);
     server.log.wait_for_count_of("worker not forked", 2, |event| {
         let reason = event["reason"].as_str().unwrap();
@@ -120,15 +127,11 @@ fn a_fork_that_fails_is_tried_again_and_the_other_workers_serve_on() {
 
 #[test]
 fn a_fork_for_a_request_that_fails_costs_that_request_and_the_log_says_why() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root() {
         eprintln!("not run: only root can limit a user of its own");
         return;
     }
-    let folder = Folder::new("fork-for-a-request");
-    folder.write(
-        "worker.php",
-        "<?php while (hearth_handle_request(fn () => print('on'))) {}",
-    );
+    let folder = application("fork-for-a-request");
     // The zygote, a worker and one fork, in whose place somebody else is at first.
     let settings = [
         "pool.web.mode=resident",
@@ -141,12 +144,7 @@ fn a_fork_for_a_request_that_fails_costs_that_request_and_the_log_says_why() {
     ];
     let server = Server::start(&folder.app(), &settings);
     assert_eq!(server.get("/").text(), "on");
-    let mut other = Command::new("sleep")
-        .arg("60")
-        .uid(54_323)
-        .gid(54_323)
-        .spawn()
-        .unwrap();
+    let mut other = process_of(54_323);
     assert_eq!(server.get("/").status, 500);
     server
         .log

@@ -37,6 +37,17 @@ impl Answer {
     }
 }
 
+/// The line of a request that brings back the cookies which these headers of a response set.
+pub(crate) fn cookie_line(headers: &[(String, String)]) -> String {
+    let cookies: Vec<&str> = headers
+        .iter()
+        .filter(|(name, _)| name == "set-cookie")
+        .filter_map(|(_, value)| value.split(';').next())
+        .collect();
+    assert!(!cookies.is_empty(), "no cookie is set: {headers:?}");
+    format!("Cookie: {}\r\n", cookies.join("; "))
+}
+
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -55,13 +66,7 @@ impl Client {
 
     /// Gets `target` with the cookies that an earlier answer has set.
     pub(crate) fn get_again(&mut self, target: &str, earlier: &Answer) -> io::Result<Answer> {
-        let cookies: Vec<&str> = earlier
-            .headers
-            .iter()
-            .filter(|(name, _)| name == "set-cookie")
-            .filter_map(|(_, value)| value.split(';').next())
-            .collect();
-        let line = format!("Cookie: {}\r\n", cookies.join("; "));
+        let line = cookie_line(&earlier.headers);
         self.send_with("GET", target, &line, b"")?;
         self.read()
     }

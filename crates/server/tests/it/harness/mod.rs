@@ -13,11 +13,11 @@ mod raw;
 mod server;
 
 pub(crate) use browser::Browser;
-pub(crate) use client::{Answer, Client, ask_unix};
+pub(crate) use client::{Answer, Client, ask_unix, cookie_line};
 pub(crate) use database::Database;
 pub(crate) use folder::Folder;
 pub(crate) use fpm::Fpm;
 pub(crate) use front::{Front, WebServer};
-pub(crate) use process::{assert_constant_memory, pss_kib, tree};
+pub(crate) use process::{assert_constant_memory, is_root, pss_kib, tree};
 pub(crate) use raw::{Raw, RawClient};
 pub(crate) use server::{App, Server, in_each_mode, kill};

@@ -4,41 +4,13 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Certificates, ca, curl, start, try_curl};
+use super::{Certificates, OF_ITSELF, ca, curl, start, try_curl};
 
 /// An authority of clients (`ca.pem`), and one client (`ada.pem`, `ada.key`).
 fn make_client(certificates: &Certificates) {
-    certificates.openssl(&[
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/O=Clients/CN=Authority",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.pem",
-    ]);
-    certificates.openssl(&[
-        "req",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-subj",
-        "/C=DE/O=Shop/CN=Ada",
-        "-keyout",
-        "ada.key",
-        "-out",
-        "ada.csr",
-    ]);
+    let authority = [&OF_ITSELF[..], &["-subj", "/O=Clients/CN=Authority"]].concat();
+    certificates.sign(&authority, ("ca.key", "ca.pem"));
+    certificates.sign(&["-subj", "/C=DE/O=Shop/CN=Ada"], ("ada.key", "ada.csr"));
     fs::write(
         certificates.path("ext"),
         "extendedKeyUsage=clientAuth\nbasicConstraints=CA:FALSE\n",
