@@ -60,43 +60,33 @@ async def silent(port: int) -> None:
     await many(port, lambda reader, writer: until_closed(reader))
 
 
-async def slow_heads(port: int) -> None:
-    """Slowloris: a header line a second on each of 1000 connections."""
+async def trickle(port: int, first: bytes, piece: bytes) -> None:
+    """Connections that send `first` at once, then a piece a second."""
 
     async def act(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"GET / HTTP/1.1\r\nHost: attack\r\n")
+        writer.write(first)
         while not reader.at_eof():
             await asyncio.sleep(1)
-            writer.write(b"X-a: b\r\n")
+            writer.write(piece)
             await writer.drain()
 
     await many(port, act)
+
+
+async def slow_heads(port: int) -> None:
+    """Slowloris: a header line a second on each of 1000 connections."""
+    await trickle(port, b"GET / HTTP/1.1\r\nHost: attack\r\n", b"X-a: b\r\n")
 
 
 async def big_slow_heads(port: int) -> None:
     """The same, with most of a head of 60 kB sent at once."""
-
-    async def act(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"GET / HTTP/1.1\r\nHost: attack\r\nX: " + b"x" * 60_000)
-        while not reader.at_eof():
-            await asyncio.sleep(1)
-            writer.write(b"x")
-            await writer.drain()
-
-    await many(port, act)
+    await trickle(port, b"GET / HTTP/1.1\r\nHost: attack\r\nX: " + b"x" * 60_000, b"x")
 
 
 async def slow_bodies(port: int) -> None:
     """Bodies of which all but the end has come as fast as it can."""
-
-    async def act(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"POST / HTTP/1.1\r\nHost: attack\r\nContent-Length: 300000\r\n\r\n" + b"x" * 255_000)
-        while not reader.at_eof():
-            await asyncio.sleep(1)
-            writer.write(b"x")
-            await writer.drain()
-
-    await many(port, act)
+    head = b"POST / HTTP/1.1\r\nHost: attack\r\nContent-Length: 300000\r\n\r\n"
+    await trickle(port, head + b"x" * 255_000, b"x")
 
 
 def slow_readers(target: bytes) -> Callable[[int], Awaitable[None]]:
