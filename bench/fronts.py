@@ -64,12 +64,13 @@ def apache(setup: Setup, root: Path, index: str, socket_path: Path) -> list[str]
     return ["apache2", "-f", str(config), "-D", "FOREGROUND"]
 
 
-def php_fpm(setup: Setup, variables: dict[str, str]) -> Path:
-    """php-fpm.conf with a socket that every web server may use."""
+def php_fpm(setup: Setup, variables: dict[str, str], mode: str = "0666") -> Path:
+    """php-fpm.conf with the socket `fpm.sock`, which every web server may use unless its `mode` says otherwise."""
     user = pwd.getpwuid(os.geteuid()).pw_name
     return setup.write("fpm.conf", _FPM.format(
         folder=setup.folder,
         workers=setup.workers,
+        mode=mode,
         user=f"user = {user}\ngroup = {user}" if os.geteuid() == 0 else "",
         env="\n".join(f'env[{name}] = "{value}"' for name, value in variables.items()),
     ))
@@ -84,7 +85,7 @@ daemonize = no
 [www]
 listen = {folder}/fpm.sock
 listen.backlog = 4096
-listen.mode = 0666
+listen.mode = {mode}
 {user}
 pm = static
 pm.max_children = {workers}

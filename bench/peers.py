@@ -146,23 +146,12 @@ def _encrypted(plain: Commands) -> Commands:
 
 def _fpm(preload: bool) -> Commands:
     def commands(setup: Setup) -> list[list[str]]:
-        socket_path = setup.folder / "fpm.sock"
-        root = os.geteuid() == 0
-        user = pwd.getpwuid(os.geteuid()).pw_name
-        config = setup.write("fpm.conf", _FPM.format(
-            folder=setup.folder,
-            socket=socket_path,
-            workers=setup.workers,
-            user=f"user = {user}\ngroup = {user}" if root else "",
-            env="\n".join(f'env[{name}] = "{value}"' for name, value in setup.scenario.env.items()),
-        ))
-        fpm = [php_fpm(), "-F", "-y", str(config), "-c", str(PHP_INI)]
-        if root:
-            fpm.append("-R")
+        fpm = _php_fpm_command(fronts.php_fpm(setup, setup.scenario.env, mode="0600"))
         if preload:
             fpm += ["-d", f"opcache.preload={_preload(setup)}"]
-            fpm += ["-d", f"opcache.preload_user={user}"] if root else []
-        return [fpm, _nginx(setup, socket_path)]
+            if os.geteuid() == 0:
+                fpm += ["-d", f"opcache.preload_user={pwd.getpwuid(0).pw_name}"]
+        return [fpm, _nginx(setup, setup.folder / "fpm.sock")]
 
     return commands
 
@@ -369,23 +358,6 @@ def free_port() -> int:
 def _end_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
-
-_FPM = """\
-[global]
-error_log = {folder}/fpm.log
-log_level = warning
-daemonize = no
-
-[www]
-listen = {socket}
-listen.backlog = 4096
-listen.mode = 0600
-{user}
-pm = static
-pm.max_children = {workers}
-pm.max_requests = 0
-{env}
-"""
 
 _NGINX = """\
 daemon off;
