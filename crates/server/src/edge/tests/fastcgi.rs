@@ -1,6 +1,7 @@
 //! FastCGI over a real connection: records in, records out.
 
 use super::*;
+use crate::config::ByteSize;
 
 const BEGIN: u8 = 1;
 const ABORT: u8 = 2;
