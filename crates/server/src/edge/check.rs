@@ -3,7 +3,9 @@
 //! Pure functions. hyper has refused before: broken request lines and header lines, conflicting lengths, transfer codings that do
 //! not end in `chunked`. Called by `exchange`. Runs in: server, on a reactor.
 
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::header::{
+    AUTHORIZATION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING,
+};
 use http::{Method, Uri, Version, request};
 
 use super::reply::Refusal;
@@ -20,6 +22,18 @@ pub(super) fn head(head: &request::Parts) -> Result<(), Refusal> {
     expectation(&head.headers)?;
     credentials(&head.headers)?;
     host(head)
+}
+
+/// Refuses more than `limit` headers. The pieces in which HTTP/2 has cookies sent (RFC 9113 §8.2.3) are one.
+pub(super) fn count(headers: &HeaderMap, limit: usize) -> Result<(), Refusal> {
+    if headers.len() <= limit {
+        return Ok(());
+    }
+    let pieces = headers.get_all(COOKIE).iter().count();
+    if headers.len() - pieces.saturating_sub(1) > limit {
+        return Err(Refusal::TooManyHeaders);
+    }
+    Ok(())
 }
 
 /// Whether a request may run again: by its method (RFC 9110 §9.2.2), or since its sender says so with a key

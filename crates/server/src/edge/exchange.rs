@@ -127,6 +127,7 @@ async fn answer<B: Backend>(
     manners: &mut Manners<B::Pools>,
 ) -> Result<http::Response<Content>, Refusal> {
     check::head(head)?;
+    check::count(&head.headers, record.client.config.limits.header_count)?;
     if head.uri.path() == "*" {
         return Ok(reply::options(check::ALLOW_ANY));
     }

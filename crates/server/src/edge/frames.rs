@@ -1,7 +1,10 @@
-//! What a client sends over HTTP/2, seen from outside: is a header block being kept open, is it more noise than requests?
+//! What a client sends over HTTP/2, seen from outside: is a header block being kept open, has it too many fields, is it more noise than
+//! requests?
 //!
-//! Follows the frames by their nine-byte headers (RFC 9113 §4.1) and looks at nothing else; whether they are right is h2's affair.
-//! Called by `wire`. Runs in: server, on one reactor.
+//! Follows the frames by their nine-byte headers (RFC 9113 §4.1), and has `fields` count; whether they are right is h2's affair.
+//! Called by `h2_wire`. Runs in: server, on one reactor.
+
+use super::fields::Fields;
 
 /// Bytes of a frame's header.
 const HEADER: usize = 9;
@@ -11,6 +14,10 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 32;
+/// Bytes of a priority in front of a block.
+const PRIORITY_BYTES: usize = 5;
 /// Bytes of frames that carry nothing that a connection may have in any case.
 const QUIET: u64 = 1024 * 1024;
 /// How many of them a byte of requests pays for; nginx's measure, too.
@@ -29,6 +36,14 @@ pub(super) struct Frames {
     preface_left: usize,
     in_header_frame: bool,
     block_open: bool,
+    /// Of a frame of headers: whether the length of its padding comes next, bytes before the block, and behind it.
+    padded: bool,
+    lead: usize,
+    padding: usize,
+    fields: Fields,
+    /// Fields that a block may have, and that one had.
+    most: usize,
+    peak: usize,
     noise: u64,
     payload: u64,
 }
@@ -45,7 +60,8 @@ pub(super) enum Block {
 }
 
 impl Frames {
-    pub(super) fn new() -> Self {
+    /// A block may have so many fields.
+    pub(super) fn new(most: usize) -> Self {
         Self {
             header: [0; HEADER],
             have: 0,
@@ -53,6 +69,12 @@ impl Frames {
             preface_left: PREFACE.len(),
             in_header_frame: false,
             block_open: false,
+            padded: false,
+            lead: 0,
+            padding: 0,
+            fields: Fields::new(),
+            most,
+            peak: 0,
             noise: 0,
             payload: 0,
         }
@@ -67,7 +89,9 @@ impl Frames {
         };
         skip(&mut bytes, &mut self.preface_left);
         while !bytes.is_empty() {
-            if self.left > 0 {
+            if self.left > 0 && self.in_header_frame {
+                self.read_block(&mut bytes);
+            } else if self.left > 0 {
                 skip(&mut bytes, &mut self.left);
             } else {
                 let (taken, rest) = bytes.split_at((HEADER - self.have).min(bytes.len()));
@@ -94,6 +118,11 @@ impl Frames {
         self.noise / NOISE > self.payload + sent / SENT + QUIET / NOISE
     }
 
+    /// Whether a block had more fields than it may have.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.peak > self.most
+    }
+
     fn is_in_block(&self) -> bool {
         self.block_open || self.in_header_frame && self.left > 0
     }
@@ -104,11 +133,35 @@ impl Frames {
         self.in_header_frame = matches!(kind, HEADERS | CONTINUATION);
         if self.in_header_frame {
             self.block_open = flags & END_HEADERS == 0;
+            (self.padded, self.lead, self.padding) = (false, 0, 0);
+        }
+        if kind == HEADERS {
+            self.fields = Fields::new();
+            self.padded = flags & PADDED != 0;
+            self.lead = if flags & PRIORITY != 0 { PRIORITY_BYTES } else { 0 };
         }
         match kind {
             DATA | HEADERS | CONTINUATION if self.left > 0 => self.payload += self.left as u64,
             _ => self.noise += (HEADER + self.left) as u64,
         }
+    }
+
+    /// A part of a frame of headers.
+    fn read_block(&mut self, bytes: &mut &[u8]) {
+        let (mut part, rest) = bytes.split_at(self.left.min(bytes.len()));
+        *bytes = rest;
+        let behind = self.left - part.len();
+        if self.padded
+            && let Some((&length, rest)) = part.split_first()
+        {
+            (self.padded, self.padding) = (false, usize::from(length));
+            part = rest;
+        }
+        skip(&mut part, &mut self.lead);
+        let block = (behind + part.len()).saturating_sub(self.padding);
+        self.fields.read(part.get(..block).unwrap_or(part));
+        self.peak = self.peak.max(self.fields.count());
+        self.left = behind;
     }
 }
 
@@ -130,8 +183,10 @@ mod tests {
         bytes
     }
 
+    const MOST: usize = 4;
+
     fn after_preface() -> Frames {
-        let mut frames = Frames::new();
+        let mut frames = Frames::new(MOST);
         assert_eq!(frames.read(PREFACE), Block::None);
         frames
     }
@@ -170,5 +225,49 @@ mod tests {
         assert!(!many(8, 4).is_noise(200_000 * 1024), "updates of a window");
         assert!(!many(DATA, 100).is_noise(0));
         assert!(!many(HEADERS, 20).is_noise(0));
+    }
+
+    /// A frame of headers with this payload.
+    fn block(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = frame(kind, flags, payload.len());
+        bytes.truncate(HEADER);
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn is_crowded(bytes: &[u8]) -> bool {
+        let mut whole = after_preface();
+        whole.read(bytes);
+        for cut in 1..bytes.len() {
+            let mut frames = after_preface();
+            frames.read(&bytes[..cut]);
+            frames.read(&bytes[cut..]);
+            assert_eq!(frames.is_crowded(), whole.is_crowded(), "cut at {cut}");
+        }
+        whole.is_crowded()
+    }
+
+    #[test]
+    fn fields_of_a_block_are_counted_over_its_frames() {
+        let four = block(HEADERS, END_HEADERS, &[0x82; 4]);
+        assert!(!is_crowded(&four));
+        assert!(!is_crowded(&[&four[..], &four[..]].concat()), "two blocks");
+        assert!(is_crowded(&block(HEADERS, END_HEADERS, &[0x82; 5])));
+        let begun = block(HEADERS, 0, &[0x82, 0x82, 0x82, 0x00, 3, b'a']);
+        let ended = |more: &[u8]| block(CONTINUATION, END_HEADERS, more);
+        assert!(!is_crowded(&[&begun[..], &ended(b"bc\x01d")].concat()));
+        assert!(is_crowded(&[&begun[..], &ended(b"bc\x01d\x82")].concat()));
+    }
+
+    #[test]
+    fn padding_and_priority_are_no_fields() {
+        let framed = |fields: usize| {
+            let payload = [&[3, 0, 0, 0, 0, 9][..], &vec![0x82; fields], &[0; 3]].concat();
+            block(HEADERS, END_HEADERS | PADDED | PRIORITY, &payload)
+        };
+        assert!(!is_crowded(&framed(4)));
+        assert!(is_crowded(&framed(5)));
+        // More padding than there is: h2 ends such a connection.
+        assert!(!is_crowded(&block(HEADERS, PADDED, &[200, 0x82, 0x82])));
     }
 }

@@ -45,7 +45,7 @@ type Streams = Connection<H2Wire, Bytes>;
 /// Serves the connection until either side ends it.
 pub(super) async fn serve<B: Backend>(socket: Transport, shared: &Arc<Shared<B>>, client: &Arc<Client>) {
     let limits = &client.config.limits;
-    let wire = H2Wire::new(socket, Arc::clone(&client.progress));
+    let wire = H2Wire::new(socket, Arc::clone(&client.progress), limits);
     let handshake = builder(limits).handshake(wire);
     let Ok(Ok(mut connection)) = timeout(limits.header_timeout, handshake).await else {
         return;

@@ -1,4 +1,5 @@
-//! The socket as h2 sees it: notes for the deadlines of `progress` when something moved, and has `frames` look at all that is read.
+//! The socket as h2 sees it: notes for the deadlines of `progress` when something moved, and has `frames` look at all that is read. Of
+//! a client that means harm h2 gets to see nothing more.
 //!
 //! Called by h2. Runs in: server, on one reactor.
 
@@ -13,6 +14,12 @@ use super::frames::{Block, Frames};
 use super::progress::Progress;
 use super::transport::Transport;
 use super::wire::taken;
+use crate::config::Limits;
+
+/// Fields of a block for each that a request may have, and those that are none of its headers (`:path` and others). Clients send a cookie
+/// in pieces, which count as one; beyond this nobody means well, and it is not decoded.
+const PIECES: usize = 4;
+const PSEUDO: usize = 4;
 
 /// A client's socket.
 #[derive(Debug)]
@@ -25,11 +32,12 @@ pub(super) struct H2Wire {
 
 impl H2Wire {
     /// A connection of which nothing was read that is not read again.
-    pub(super) fn new(socket: Transport, progress: Arc<Progress>) -> Self {
+    pub(super) fn new(socket: Transport, progress: Arc<Progress>, limits: &Limits) -> Self {
+        let most = limits.header_count.saturating_add(PSEUDO).saturating_mul(PIECES);
         Self {
             socket,
             progress,
-            frames: Frames::new(),
+            frames: Frames::new(most),
             written: 0,
         }
     }
@@ -38,7 +46,7 @@ impl H2Wire {
         let block = self.frames.read(bytes);
         self.progress
             .set_block(block != Block::None, block == Block::Begun);
-        if self.frames.is_noise(self.written) {
+        if self.frames.is_crowded() || self.frames.is_noise(self.written) {
             self.progress.set_noise();
         }
     }
@@ -57,6 +65,11 @@ impl AsyncRead for H2Wire {
         let start = out.filled().len();
         ready!(Pin::new(&mut this.socket).poll_read(cx, out))?;
         this.note_read(out.filled().get(start..).unwrap_or_default());
+        if this.progress.is_noise() {
+            // The connection ends, as soon as h2 has handed over to `h2`, which looks.
+            out.set_filled(start);
+            return Poll::Pending;
+        }
         Poll::Ready(Ok(()))
     }
 }

@@ -17,6 +17,7 @@ mod encoder;
 mod error_pages;
 mod exchange;
 mod fastcgi;
+mod fields;
 mod file_body;
 mod files;
 mod forwarded;

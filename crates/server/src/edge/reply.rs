@@ -54,6 +54,8 @@ pub(super) enum Refusal {
     BodyTooLarge,
     /// The request line is longer than a head may be.
     TargetTooLong,
+    /// There are more headers than there may be.
+    TooManyHeaders,
     /// The client asks more often than it may; so long it has to wait.
     TooManyRequests(Duration),
     /// `Expect` with anything but `100-continue`.
@@ -142,6 +144,7 @@ impl Refusal {
             Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, Ending::BodyTimeout),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Ending::BadRequest),
             Self::TargetTooLong => (StatusCode::URI_TOO_LONG, Ending::BadRequest),
+            Self::TooManyHeaders => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Ending::BadRequest),
             Self::TooManyRequests(_) => (StatusCode::TOO_MANY_REQUESTS, Ending::RateLimit),
             Self::Expectation => (StatusCode::EXPECTATION_FAILED, Ending::BadRequest),
             Self::Precondition => (StatusCode::PRECONDITION_FAILED, Ending::Refused),
@@ -170,6 +173,7 @@ impl Refusal {
             | Self::BodyTimeout
             | Self::BodyTooLarge
             | Self::TargetTooLong
+            | Self::TooManyHeaders
             | Self::Expectation
             | Self::ClientGone => true,
         }

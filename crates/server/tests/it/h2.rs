@@ -132,6 +132,30 @@ fn cookies_that_come_in_pieces_are_one() {
 }
 
 #[test]
+fn headers_are_counted_and_a_cookie_in_pieces_is_one() {
+    let server = Server::start(&App::of_tests(), &["limits.header_count=10"]);
+    let mut connection = Connection::open(server.address());
+    for (stream, headers, crumbs, status) in [(1, 10, 0, "200"), (3, 11, 0, "431"), (5, 9, 30, "200")] {
+        let mut block = wire::request("GET", "/a");
+        for number in 0..headers {
+            wire::field(&mut block, &format!("x-{number}"), "y");
+        }
+        for _ in 0..crumbs {
+            wire::field(&mut block, "cookie", "a=1");
+        }
+        connection.send(HEADERS, END_HEADERS | END_STREAM, stream, &block);
+        let body = String::from_utf8(connection.body(stream)).unwrap();
+        match status {
+            "200" => assert_eq!(body, "hello from /a", "{headers} headers, {crumbs} crumbs"),
+            _ => assert!(
+                body.contains(status),
+                "{headers} headers, {crumbs} crumbs: {body}"
+            ),
+        }
+    }
+}
+
+#[test]
 fn host_and_authority_that_differ_are_refused() {
     let server = Server::start(&App::of_tests(), &RESIDENT);
     let mut connection = Connection::open(server.address());

@@ -1,13 +1,16 @@
 //! Clients that mean harm: each is ended or harmless, and another client is served meanwhile and afterwards.
 
 use super::wire::{
-    ACK, CONTINUATION, Connection, DATA, END_HEADERS, END_STREAM, Event, HEADERS, PING, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, field, frame, request,
+    ACK, CONTINUATION, Connection, DATA, END_HEADERS, END_STREAM, Event, GOAWAY, HEADERS, PING, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, field, frame, request,
 };
 use crate::harness::{App, Server, tree};
 
 /// Memory that all processes of a server may need more at the end of a flood, in KiB.
 const MORE: u64 = 64 * 1024;
+
+/// Of RFC 9113 §7.
+const ENHANCE_YOUR_CALM: u8 = 11;
 
 /// Whether the server ends who sends this over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,15 +118,39 @@ fn blocks_of_one_byte_headers_that_may_not_be() {
 }
 
 #[test]
+fn a_block_of_hundreds_of_fields_ends_its_connection() {
+    let server = Server::start(&App::of_tests(), &["pool.web.workers=2"]);
+    // One that is right but for their number, in two frames, and one that is malformed.
+    let mut crumbs = request("GET", "/");
+    for _ in 0..500 {
+        field(&mut crumbs, "cookie", "a=1");
+    }
+    for block in [crumbs, vec![0x82; 500]] {
+        let mut connection = Connection::open(server.address());
+        let (begin, rest) = block.split_at(block.len() / 2);
+        let mut bytes = frame(HEADERS, END_STREAM, 1, begin);
+        bytes.extend(frame(CONTINUATION, END_HEADERS, 1, rest));
+        assert!(!connection.flood(&bytes));
+        let farewell = connection.wait(|event| matches!(event, Event::Frame { kind: GOAWAY, .. }));
+        let Event::Frame { payload, .. } = farewell else {
+            panic!("{farewell:?}")
+        };
+        assert_eq!(payload[4..8], [0, 0, 0, ENHANCE_YOUR_CALM], "{payload:?}");
+        connection.wait(|event| *event == Event::End);
+    }
+    assert_eq!(server.get("/a").text(), "hello from /a");
+}
+
+#[test]
 fn blocks_that_grow_when_they_are_decoded() {
-    // One big header that is remembered, then named by one byte again and again.
-    suffer(Fate::Harmless, 500, |number| {
+    // One big header that is remembered, then named by one byte again and again, as often as a block may name one.
+    suffer(Fate::Harmless, 2000, |number| {
         let mut block = Vec::new();
         if number == 0 {
             block.extend([0x40, 1, b'x', 127, 0x80, 0x1e]);
             block.extend([b'y'; 127 + 30 * 128]);
         }
-        block.extend([0xbe; 4000]);
+        block.extend([0xbe; 400]);
         let mut bytes = frame(HEADERS, 0, stream(number), &block);
         bytes.extend(frame(
             CONTINUATION,
