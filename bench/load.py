@@ -1,12 +1,15 @@
-"""Sends requests: wrk for load, http.client for the check that the answers are right."""
+"""Sends requests: wrk for load, h2load where it is HTTP/2, http.client for the check that the answers are right."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from scenario import BENCH, Request, Scenario
 
@@ -14,11 +17,13 @@ from scenario import BENCH, Request, Scenario
 TIMEOUT = "20s"
 # Sessions that requests take in turn: more than there are workers, so that none waits for the lock of its session.
 SESSIONS = 16
+# Requests at a time on a connection of HTTP/2.
+STREAMS = 16
 
 
 @dataclass(frozen=True)
 class Load:
-    """What wrk saw in one round. Microseconds."""
+    """What wrk or h2load saw in one round. Microseconds."""
 
     seconds: float
     requests: int
@@ -52,6 +57,27 @@ def run(port: int, scenario: Scenario, connections: int, seconds: float, scheme:
         p50=seen["p50"],
         p99=seen["p99"],
         max=seen["max"],
+    )
+
+
+def run_http2(port: int, scenario: Scenario, streams: int, seconds: float) -> Load:
+    """Keeps `streams` requests going over HTTP/2 in the clear, `STREAMS` of them on each connection, from one thread."""
+    whole = max(1, round(seconds))
+    with tempfile.NamedTemporaryFile(prefix="hearth-h2load-") as log:
+        command = ["h2load", "-t1", f"-c{-(-streams // STREAMS)}", f"-m{min(streams, STREAMS)}", f"-D{whole}", "--log-file", log.name,
+                   f"http://127.0.0.1:{port}{scenario.first.path}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        counts = re.search(r"requests: .* (\d+) succeeded, (\d+) failed, \d+ errored, \d+ timeout", done.stdout)
+        if done.returncode != 0 or counts is None:
+            raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+        times = sorted(int(line.rpartition("\t")[2]) for line in Path(log.name).read_text().splitlines())
+    return Load(
+        seconds=float(whole),
+        requests=int(counts[1]),
+        errors=int(counts[2]),
+        p50=times[len(times) // 2] if times else 0,
+        p99=times[len(times) * 99 // 100] if times else 0,
+        max=times[-1] if times else 0,
     )
 
 

@@ -228,6 +228,7 @@ def _bare_hyper(setup: Setup) -> list[list[str]]:
 
 
 ENCRYPTED = "hearth-isolated-tls"
+HTTP2 = "hearth-isolated-h2"
 _ISOLATED = 'isolation = "request"'
 
 # In the order of the table. The name is what --only takes.
@@ -238,6 +239,7 @@ PEERS: dict[str, Commands] = {
     "hearth-isolated-large": _resident(_ISOLATED, large=True),
     "hearth-isolated-cold": _resident(_ISOLATED, 'warmup = "none"'),
     ENCRYPTED: _encrypted(_resident(_ISOLATED)),
+    HTTP2: _resident(_ISOLATED),
     "hearth-isolated-fork": _resident(_ISOLATED, 'isolation_method = "fork"'),
     "hearth-classic": _classic,
     "fpm": _fpm(preload=False),
@@ -270,7 +272,9 @@ class Server:
         return [process.pid for process in self.running]
 
     def load(self, connections: int, seconds: float) -> load.Load:
-        """Puts it under load, over TLS if that is what it is measured for."""
+        """Puts it under load, over TLS or HTTP/2 if that is what it is measured for."""
+        if self.name == HTTP2:
+            return load.run_http2(self.port, self.scenario, connections, seconds)
         if self.tls_port:
             return load.run(self.tls_port, self.scenario, connections, seconds, "https")
         return load.run(self.port, self.scenario, connections, seconds)
