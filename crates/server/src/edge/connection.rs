@@ -25,7 +25,7 @@ use super::route::Lookup;
 use super::sendfile::Outbox;
 use super::tls::{self, Agreed, Handshake};
 use super::transport::Transport;
-use super::{Backend, Sites, h1, h2, linger, reply};
+use super::{Backend, Sites, h1, h2, linger, reply, upgrade};
 use crate::config::Config;
 
 /// What a handshake may still take when the server stops: a client that has come this far has a request.
@@ -154,7 +154,10 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         addresses.scheme = Scheme::Https;
         addresses.tls = Some(agreed.variables.into());
     }
-    let version = version(&mut socket, &shared, &config).await;
+    let mut version = version(&mut socket, &shared, &config).await;
+    if version == Some(Version::Http1) && !encrypted && !is_trusted {
+        version = upgraded(&mut socket, &shared, &config).await;
+    }
     // What was agreed on holds (RFC 9113 §3.4).
     let version = version.filter(|version| !is_http2 || *version == Version::Http2);
     let Some(version) = version else {
@@ -200,6 +203,26 @@ async fn encrypt<B: Backend>(
             linger::close(socket, &reply::not_encrypted()).await;
         }
         Handshake::Over(why) => debug!(client, why, "connection closed: no TLS handshake"),
+    }
+    None
+}
+
+/// What is spoken on a connection that has begun with HTTP/1 in the clear. `None`: it is over.
+async fn upgraded<B: Backend>(
+    socket: &mut Transport,
+    shared: &Shared<B>,
+    config: &Config,
+) -> Option<Version> {
+    let offer = upgrade::offered(socket.before()).filter(|_| !shared.is_leaving());
+    let Some(offer) = offer else {
+        return Some(Version::Http1);
+    };
+    select! {
+        accepted = upgrade::accept(socket, offer) => match accepted {
+            Ok(()) => return Some(Version::Http2),
+            Err(error) => debug!(%error, "connection closed: an upgrade to HTTP/2 failed"),
+        },
+        () = impatience(config, shared) => debug!("connection closed: no HTTP/2 after an upgrade in time"),
     }
     None
 }

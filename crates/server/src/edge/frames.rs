@@ -2,18 +2,20 @@
 //! requests?
 //!
 //! Follows the frames by their nine-byte headers (RFC 9113 §4.1), and has `fields` count; whether they are right is h2's affair.
-//! Called by `h2_wire`. Runs in: server, on one reactor.
+//! Called by `h2_wire`; `upgrade` knows frames by their numbers here. Runs in: server, on one reactor.
 
 use super::fields::Fields;
 
 /// Bytes of a frame's header.
-const HEADER: usize = 9;
+pub(super) const HEADER: usize = 9;
 /// Bytes that begin a connection (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
-const END_HEADERS: u8 = 4;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
 /// Bytes of a priority in front of a block.

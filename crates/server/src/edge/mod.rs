@@ -50,6 +50,7 @@ mod tests;
 mod timer;
 pub(crate) mod tls;
 mod transport;
+mod upgrade;
 mod wire;
 
 use std::future::Future;

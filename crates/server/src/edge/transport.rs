@@ -91,6 +91,11 @@ impl Transport {
         &self.before
     }
 
+    /// Has these bytes read instead of those.
+    pub(super) fn replace_before(&mut self, bytes: Vec<u8>) {
+        self.before = bytes;
+    }
+
     /// Reads more to look at before anybody else reads it; the number of bytes, 0 at the end.
     pub(super) fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut bytes = [0; AHEAD];

@@ -1,6 +1,7 @@
 //! HTTP/2: the rules of the protocol by h2spec, what PHP sees, how connections end, and clients that mean harm.
 
 mod floods;
+mod upgrade;
 mod wire;
 
 use std::process::Command;
@@ -84,13 +85,6 @@ fn php_sees_a_request_of_http_2_as_behind_nginx() {
     ] {
         assert_eq!(seen[name], value, "{name}");
     }
-}
-
-#[test]
-fn an_offer_to_upgrade_is_answered_in_http_1() {
-    let server = Server::start(&App::of_tests(), &RESIDENT);
-    let format = ["--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"];
-    assert_eq!(curl(&server, &format, "/"), "1.1 200");
 }
 
 #[test]

@@ -82,7 +82,15 @@ impl Connection {
     }
 
     fn start(address: SocketAddr, settings: &[u8]) -> Self {
-        let mut socket = TcpStream::connect(address).unwrap();
+        Self::begin(TcpStream::connect(address).unwrap(), settings)
+    }
+
+    /// By a socket on which HTTP/2 was agreed on.
+    pub(super) fn over(socket: TcpStream) -> Self {
+        Self::begin(socket, &[])
+    }
+
+    fn begin(mut socket: TcpStream, settings: &[u8]) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
