@@ -28,6 +28,7 @@ mod frameworks;
 mod h2;
 mod health;
 mod isolation;
+mod killed;
 mod leaks;
 mod leaky;
 mod legacy;

@@ -3,8 +3,7 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::Signal;
 
 use crate::harness::{App, Client, Server, kill};
 
@@ -78,28 +77,4 @@ fn stop_timeout_bounds_the_stop() {
     server.signal(Signal::TERM);
     assert!(server.wait_for_end().success());
     server.log.wait("workers stopped", |event| event["killed"] == 1);
-}
-
-#[test]
-fn workers_and_zygote_end_with_a_server_that_is_killed() {
-    let mut server = Server::start(&App::of_tests(), &RESIDENT);
-    let family = ["zygote started", "worker ready"].map(|message| {
-        let pid = server.log.wait(message, |_| true)["pid"].as_i64().unwrap();
-        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        pidfd_open(pid, PidfdFlags::empty()).unwrap()
-    });
-    server.signal(Signal::KILL);
-    assert!(!server.wait_for_end().success());
-    for process in family {
-        let mut fds = [PollFd::new(&process, PollFlags::IN)];
-        let patience = Timespec {
-            tv_sec: 20,
-            tv_nsec: 0,
-        };
-        assert_eq!(
-            poll(&mut fds, Some(&patience)).unwrap(),
-            1,
-            "a process outlived the server"
-        );
-    }
 }
