@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use ipc::control::{self, FromZygote};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 
@@ -231,5 +233,91 @@ fn a_worker_whose_control_socket_breaks_is_replaced_when_it_needs_it() {
         let died = server.log.wait("worker died", |_| true);
         assert_eq!(died["why"], "lost touch with the server (exit status 11)");
         wait_for_whole(server, 1);
+    });
+}
+
+/// The zygote stopped, with an order to fork its only worker anew on the socket, which is shared with it. `None` as from [`socket_of`].
+fn with_an_order_to_fork(server: &Server) -> Option<(i32, OwnedFd)> {
+    server.log.wait_for_count("worker ready", 1);
+    // The worker is to be the child of another zygote: of its end this one has nothing to report.
+    kill(zygote(server), Signal::KILL);
+    server.log.wait("zygote ready", |event| event["generation"] == 2);
+    let stopped = zygote(server);
+    let socket = socket_of(stopped)?;
+    kill(stopped, Signal::STOP);
+    kill(server.worker_pid(&0.into()), Signal::KILL);
+    server.log.wait("worker died", |_| true);
+    let patience = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
+    };
+    let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&patience)).unwrap(), 1, "no order came");
+    Some((stopped, socket))
+}
+
+/// Waits until something is so of which no log tells.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_request_taken_by_a_worker_that_was_never_reported_runs_again() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        let Some((parent, socket)) = with_an_order_to_fork(server) else {
+            return;
+        };
+        let mark = server.file("mark");
+        let mut client = server.connect();
+        client
+            .send("GET", &format!("/once?mark={}", mark.display()), b"")
+            .unwrap();
+        wait_until("the request is queued", || {
+            server.status()["pools"][0]["queue"]["waiting"] == 1
+        });
+        // While the server looks away, the zygote forks, cannot say so, and ends; its worker takes the request.
+        kill(server.pid(), Signal::STOP);
+        shutdown(&socket, Shutdown::Write).unwrap();
+        drop(socket);
+        kill(parent, Signal::CONT);
+        wait_until("the request runs", || mark.exists());
+        kill(server.pid(), Signal::CONT);
+        let answer = client.read().unwrap();
+        assert_eq!((answer.status, answer.text().as_str()), (200, "second try"));
+        server.log.wait("request runs again", |event| {
+            event["why"] == "its zygote died while it was forked"
+        });
+        wait_for_whole(server, 1);
+    });
+}
+
+#[test]
+fn a_fork_that_is_reported_without_its_process_is_given_up_and_another_follows() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        let Some((parent, socket)) = with_an_order_to_fork(server) else {
+            return;
+        };
+        let forked = FromZygote::Forked {
+            worker: 0,
+            incarnation: 2,
+            pid: 1,
+        };
+        control::send(socket.as_fd(), &forked, &[]).unwrap();
+        drop(socket);
+        server
+            .log
+            .wait("worker given up: the zygote's report makes no sense", |event| {
+                event["worker"] == 0
+            });
+        // Now it does fork, for nobody.
+        kill(parent, Signal::CONT);
+        server.log.wait("worker ready", |event| event["incarnation"] == 3);
+        assert_eq!(server.get("/after").status, 200);
+        wait_for_whole(server, 1);
+        assert_eq!(zygote(server), parent);
     });
 }
