@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -135,6 +136,70 @@ fn workers_that_are_stopped_while_they_wait_hold_up_nobody() {
             kill(pid, Signal::CONT);
         }
         assert_eq!(server.log.count("worker killed"), 0);
+    });
+}
+
+/// A control group of limited memory below that of the tests. Dropping it removes it.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    /// `None`: none can be made here.
+    fn of(bytes: u64) -> Option<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+        groups.lines().find_map(|line| {
+            let (number, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            let (top, limit) = if number == "0" {
+                ("/sys/fs/cgroup", "memory.max")
+            } else if controllers.split(',').any(|name| name == "memory") {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            } else {
+                return None;
+            };
+            let name = format!("hearth-it-{}", std::process::id());
+            let folder = Path::new(top).join(path.trim_start_matches('/')).join(name);
+            fs::create_dir(&folder).ok()?;
+            let group = Self(folder);
+            fs::write(group.0.join(limit), bytes.to_string()).ok()?;
+            Some(group)
+        })
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let removed = fs::remove_dir(&self.0);
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_the_kernel_kills_for_lack_of_memory_is_replaced_and_named_so() {
+    let Some(group) = MemoryGroup::of(512 << 20) else {
+        eprintln!("not run: no control group with a limit of memory can be made here");
+        return;
+    };
+    let cgroup = format!("pool.web.cgroup={}", group.0.display());
+    let settings = ["pool.web.workers=2", "pool.web.ini.memory_limit=-1", &cgroup];
+    in_each_mode(&settings, |server| {
+        server.log.wait_for_count("worker ready", 2);
+        let (mut beside, waiting) = server.at_the_gate(&server.file("open"));
+        assert_eq!(server.post("/keep?mib=4096", b"").status, 502);
+        let died = server.log.wait("worker died", |_| true);
+        assert_eq!(
+            died["why"],
+            "signal 9 (SIGKILL); out of memory: the kernel has killed a process of its cgroup"
+        );
+        assert_ne!(died["worker"], waiting["worker"]);
+        // Whoever is killed otherwise is not taken for such a one.
+        server.log.wait("worker ready", |event| event["incarnation"] == 2);
+        kill(server.worker_pid(&died["worker"]), Signal::KILL);
+        server
+            .log
+            .wait("worker died", |event| event["why"] == "signal 9 (SIGKILL)");
+        fs::write(server.file("open"), "").unwrap();
+        assert_eq!(beside.read().unwrap().text(), "through the gate");
+        assert_eq!(server.get("/after").text(), "hello from /after");
     });
 }
 
