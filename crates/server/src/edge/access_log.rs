@@ -1,4 +1,4 @@
-//! One line a request on standard output, in text (the combined format, then milliseconds, request id, worker and how it ended) or
+//! One line a request on standard output, in text (the combined format, then milliseconds, request id, pool and worker, and how it ended) or
 //! as a JSON object.
 //!
 //! A reactor appends to a buffer in memory; one thread writes it out. When the reader of standard output is so slow that the buffer
@@ -66,6 +66,7 @@ pub(super) struct Line<'a> {
     pub(super) agent: Option<&'a [u8]>,
     pub(super) duration: Duration,
     pub(super) id: RequestId,
+    pub(super) pool: Option<&'a str>,
     pub(super) worker: Option<u16>,
     pub(super) ending: Ending,
 }
@@ -170,6 +171,10 @@ impl Line<'_> {
         out.escaped(self.agent.unwrap_or(b"-"), Escape::Text);
         let micros = self.duration.as_micros();
         write!(out, "\" {}.{:03} {} ", micros / 1000, micros % 1000, self.id)?;
+        if let Some(pool) = self.pool {
+            out.escaped(pool.as_bytes(), Escape::Text);
+            out.write_str("/")?;
+        }
         match self.worker {
             Some(worker) => write!(out, "w{worker}")?,
             None => out.write_str("-")?,
@@ -204,6 +209,11 @@ impl Line<'_> {
             micros % 1000,
             self.id
         )?;
+        if let Some(pool) = self.pool {
+            out.write_str(",\"pool\":\"")?;
+            out.escaped(pool.as_bytes(), Escape::Json);
+            out.write_str("\"")?;
+        }
         if let Some(worker) = self.worker {
             write!(out, ",\"worker\":{worker}")?;
         }
@@ -309,6 +319,7 @@ mod tests {
             agent: Some(b"x\ny"),
             duration: Duration::from_micros(1402),
             id: RequestId(42),
+            pool: Some("web"),
             worker: Some(3),
             ending: Ending::Ok,
         });
@@ -344,7 +355,7 @@ mod tests {
     fn a_line_of_text_cannot_be_broken_by_the_client() {
         let line = written(LogFormat::Text);
         assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
-        let rest = "\"GET /a?b=\\x22c HTTP/1.1\" 200 13 \"-\" \"x\\x0ay\" 1.402 0000002a w3 ok\n";
+        let rest = "\"GET /a?b=\\x22c HTTP/1.1\" 200 13 \"-\" \"x\\x0ay\" 1.402 0000002a web/w3 ok\n";
         assert!(line.ends_with(rest), "{line}");
     }
 
@@ -355,7 +366,7 @@ mod tests {
         assert_eq!(value["target"], "/a?b=\"c");
         assert_eq!(value["agent"], "x\ny");
         assert_eq!(value["ms"], 1.402);
-        assert_eq!(value["worker"], 3);
+        assert_eq!((&value["pool"], &value["worker"]), (&"web".into(), &3.into()));
         assert_eq!(
             value["time"].as_str().unwrap().len(),
             "2026-11-21T11:40:13Z".len()

@@ -177,6 +177,7 @@ async fn answer<B: Backend>(
         query,
         (announced, received),
     );
+    record.note_pool(router.pool());
     let sent = shared.backend.send((&site.pools, pool), request).await;
     let response = sent.map_err(Refusal::Dispatch)?;
     record.worker = Some(response.worker);

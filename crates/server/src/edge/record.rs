@@ -28,6 +28,8 @@ pub(super) struct Record {
     status: StatusCode,
     ending: Ending,
     bytes: u64,
+    /// For the access log; absent without one.
+    pool: Option<Arc<str>>,
     pub(super) worker: Option<u16>,
     /// Its body has not been read, or not to its end.
     pub(super) unread: bool,
@@ -81,6 +83,7 @@ impl Record {
             // Until it is known better: the connection was dropped while the request ran.
             ending: Ending::ClientGone,
             bytes: 0,
+            pool: None,
             worker: None,
             unread: false,
             begun: false,
@@ -105,6 +108,11 @@ impl Record {
 
     pub(super) fn add_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
+    }
+
+    /// A pool is asked to answer.
+    pub(super) fn note_pool(&mut self, pool: &Arc<str>) {
+        self.pool = self.client.log.is_some().then(|| Arc::clone(pool));
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -156,6 +164,7 @@ impl Drop for Record {
             agent: head.and_then(|h| h.agent.as_ref()).map(HeaderValue::as_bytes),
             duration: now.saturating_duration_since(self.started),
             id: self.id,
+            pool: self.pool.as_deref(),
             worker: self.worker,
             ending: self.ending,
         });

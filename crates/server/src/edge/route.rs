@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -67,6 +67,8 @@ static ROUTERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(super) struct Router {
     number: u64,
+    /// Name of its pool.
+    pool: Arc<str>,
     mode: Mode,
     root: PathBuf,
     front: Option<Front>,
@@ -110,6 +112,7 @@ impl Router {
         Self {
             // Relaxed: a number, no more.
             number: ROUTERS.fetch_add(1, Ordering::Relaxed),
+            pool: pool.name.as_str().into(),
             mode: pool.mode,
             // A public folder may well have a `vendor` of its own, with style sheets.
             hides_vendor: root == pool.dir,
@@ -119,6 +122,11 @@ impl Router {
             internal: pool.internal.clone(),
             pages: Pages::new(pool),
         }
+    }
+
+    /// Name of its pool.
+    pub(super) fn pool(&self) -> &Arc<str> {
+        &self.pool
     }
 
     /// How its pool runs PHP.

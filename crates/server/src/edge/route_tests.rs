@@ -100,6 +100,7 @@ fn what_describes_a_project_is_known() {
 fn the_vendor_folder_of_a_project_is_no_part_of_its_site() {
     let router = |hides_vendor| Router {
         number: 1,
+        pool: "web".into(),
         mode: Mode::Classic,
         root: PathBuf::from("/srv"),
         front: None,

@@ -68,6 +68,9 @@ fn each_pool_gets_the_requests_that_it_names() {
         for message in ["zygote ready", "worker ready"] {
             server.log.wait(message, |event| event["pool"] == name);
         }
+        server
+            .out
+            .wait_for_line_with(&format!("\"pool\":\"{name}\",\"worker\":"));
     }
 }
 

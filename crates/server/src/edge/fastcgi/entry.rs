@@ -19,6 +19,8 @@ pub(super) struct Entry {
     pub(super) status: StatusCode,
     pub(super) ending: Ending,
     pub(super) bytes: u64,
+    /// For the access log; absent without one.
+    pool: Option<Arc<str>>,
     pub(super) worker: Option<u16>,
     log: Option<Arc<AccessLog>>,
     started: Instant,
@@ -45,6 +47,7 @@ impl Entry {
             // Until it is known better.
             ending: Ending::ClientGone,
             bytes: 0,
+            pool: None,
             worker: None,
             log,
             started: Instant::now(),
@@ -79,6 +82,11 @@ impl Entry {
         });
     }
 
+    /// A pool is asked to answer.
+    pub(super) fn note_pool(&mut self, pool: &Arc<str>) {
+        self.pool = self.log.is_some().then(|| Arc::clone(pool));
+    }
+
     /// For those parts of the server that know methods by their type.
     pub(super) fn method(&self) -> Method {
         if self.is_head { Method::HEAD } else { Method::GET }
@@ -107,6 +115,7 @@ impl Drop for Entry {
             agent: shown.and_then(|s| s.agent.as_deref()),
             duration: now.saturating_duration_since(self.started),
             id: self.id,
+            pool: self.pool.as_deref(),
             worker: self.worker,
             ending: self.ending,
         });

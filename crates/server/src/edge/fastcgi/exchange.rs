@@ -228,6 +228,9 @@ impl<B: Backend, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, B, S> 
                 if let Some(note) = note {
                     answer::put_log(&mut self.wire.output, begun.id, note);
                 }
+                if let Some(router) = site.router(pool) {
+                    entry.note_pool(router.pool());
+                }
                 let sending = self.shared.backend.send((&site.pools, pool), request);
                 let response = self.unless_given_up(begun.id, sending).await?;
                 let response = response.map_err(Refusal::Dispatch)?;

@@ -289,10 +289,7 @@ fn a_request_that_is_given_up_ends_at_once() {
     server.arrivals.recv().unwrap();
     drop(socket);
     let log = server.stop();
-    let gone = log
-        .lines()
-        .filter(|line| line.ends_with(" - client-gone"))
-        .count();
+    let gone = log.lines().filter(|line| line.ends_with("- client-gone")).count();
     assert_eq!(gone, 3, "{log}");
 }
 

@@ -13,7 +13,7 @@ fn errors_of_dispatch_have_one_status_each() {
     }
     let log = server.stop();
     for ending in ["worker-died", "queue-full", "request-timeout"] {
-        assert!(log.contains(&format!(" - {ending}\n")), "{log}");
+        assert!(log.contains(&format!(" web/- {ending}\n")), "{log}");
     }
 }
 
@@ -59,7 +59,7 @@ fn a_stream_is_chunked_and_a_broken_one_has_no_end() {
     assert!(!broken.ends_with("0\r\n\r\n"), "{broken}");
     let log = server.stop();
     assert!(
-        log.contains(" w7 ok\n") && log.contains(" w7 worker-died\n"),
+        log.contains(" web/w7 ok\n") && log.contains(" web/w7 worker-died\n"),
         "{log}"
     );
 }
