@@ -30,6 +30,32 @@ pub(crate) fn candidates(dirs: &[&Path], set: &AdminSocket) -> Vec<PathBuf> {
     }
 }
 
+/// Every path at which a command looks for a server: [`candidates`], and for root, who may ask every server, those of other users.
+pub(crate) fn to_ask(dirs: &[&Path], set: &AdminSocket) -> Vec<PathBuf> {
+    let mut places = candidates(dirs, set);
+    if *set == AdminSocket::Default && getuid().is_root() {
+        for folder in folders_of_users(&std::env::temp_dir()) {
+            let of_user = dirs.iter().map(|dir| folder.join(name_of(dir)));
+            let new: Vec<_> = of_user.filter(|place| !places.contains(place)).collect();
+            places.extend(new);
+        }
+    }
+    places
+}
+
+/// Folders in `temporary` as [`folders`] has them for any user, each in the hands of the user that it names.
+fn folders_of_users(temporary: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(temporary).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| {
+        let name = entry.file_name();
+        let user = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("hearth-")?.parse().ok());
+        user.is_some_and(|user| belongs_to(&entry.path(), user).is_ok_and(|does| does))
+    });
+    folders.map(|entry| entry.path()).collect()
+}
+
 /// The folders for sockets that have no place of their own.
 fn folders() -> Vec<PathBuf> {
     let system = PathBuf::from("/run/hearth");
@@ -50,14 +76,19 @@ pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let about = std::fs::symlink_metadata(folder)?;
-    if !about.is_dir() || about.uid() != getuid().as_raw() || about.mode() & 0o022 != 0 {
+    if !belongs_to(folder, getuid().as_raw())? {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "not a folder that belongs to this user alone",
         ));
     }
     Ok(())
+}
+
+/// Whether it is a folder that nobody but this user, and root, writes to.
+fn belongs_to(folder: &Path, user: u32) -> io::Result<bool> {
+    let about = std::fs::symlink_metadata(folder)?;
+    Ok(about.is_dir() && about.uid() == user && about.mode() & 0o022 == 0)
 }
 
 /// `shop-1f0a….sock`: readable, and unlike that of any other folder.
@@ -98,6 +129,19 @@ mod tests {
             candidates(&[Path::new("/srv")], &AdminSocket::Off),
             Vec::<PathBuf>::new()
         );
+    }
+
+    #[test]
+    fn only_folders_of_the_users_that_they_name_are_looked_into() {
+        let temporary = std::env::temp_dir().join(format!("hearth-users-{}", std::process::id()));
+        let own = temporary.join(format!("hearth-{}", getuid().as_raw()));
+        for folder in [&own, &temporary.join("hearth-1"), &temporary.join("hearth-it")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::os::unix::fs::symlink(&own, temporary.join("hearth-00")).unwrap();
+        let found = folders_of_users(&temporary);
+        std::fs::remove_dir_all(&temporary).unwrap();
+        assert_eq!(found, [own]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(super) fn send(target: &Target, message: Message<'_>) -> Result<Value, Failu
         )));
     }
     let names: &[&Path] = if name == dir { &[&dir] } else { &[&name, &dir] };
-    let paths = place::candidates(names, &set);
+    let paths = place::to_ask(names, &set);
     client::send(&name, &paths, message).map_err(|error| {
         let error = match (&error, Config::load(&sources)) {
             (AskError::NotRunning { .. }, Err(wrong)) => {

@@ -3,12 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::process::Command;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{App, Server, kill};
+use crate::harness::{App, Folder, Log, Server, kill};
 
 const RESIDENT: [&str; 3] = [
     "pool.web.mode=\"resident\"",
@@ -195,6 +197,50 @@ fn a_server_is_found_by_the_setting_it_was_started_with() {
     assert_eq!(status["pid"], server.pid());
 }
 
+/// A user of the tests' own.
+const SOMEBODY: u32 = 54_324;
+
+/// A command with a temporary folder of its own and no other place for sockets.
+fn command_in(temporary: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    command.args(words).env("TMPDIR", temporary);
+    command.env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+#[test]
+fn root_finds_the_server_of_another_user() {
+    let folder = Folder::with("others", &[("app/index.php", "<?php echo 'on';")]);
+    let temporary = folder.file("tmp");
+    fs::create_dir(&temporary).unwrap();
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o1777)).unwrap();
+    let mut may = command_in(&temporary, &["--version"]);
+    if !may.uid(SOMEBODY).output().is_ok_and(|done| done.status.success()) {
+        eprintln!("not run: no other user may run the server here");
+        return;
+    }
+    let app = folder.file("app").display().to_string();
+    let mut serve = command_in(&temporary, &["serve", "--listen", "127.0.0.1:0", &app]);
+    serve.uid(SOMEBODY).gid(SOMEBODY).current_dir(&app);
+    let mut server = serve
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let out = Log::default();
+    let reader = out.follow(server.stdout.take().unwrap());
+    out.wait_for_line("hearth: ready on ");
+    let asked = command_in(&temporary, &["status", "--json", &app])
+        .output()
+        .unwrap();
+    kill(i32::try_from(server.id()).unwrap(), Signal::TERM);
+    assert!(server.wait().unwrap().success());
+    reader.join().unwrap();
+    let status: Value = serde_json::from_slice(&asked.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&asked.stderr)));
+    assert_eq!(status["pid"], server.id());
+}
+
 #[test]
 fn an_admin_socket_that_is_removed_comes_back() {
     let mut server = Server::start(&App::of_tests(), &RESIDENT);
@@ -266,7 +312,6 @@ fn a_request_in_a_fork_of_its_own_is_counted_once() {
 #[test]
 fn a_status_that_is_watched_comes_again_and_again() {
     use std::io::{BufRead, BufReader};
-    use std::process::{Command, Stdio};
 
     let server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
@@ -286,7 +331,6 @@ fn a_status_that_is_watched_comes_again_and_again() {
 #[test]
 fn on_a_terminal_each_status_is_drawn_over_the_last() {
     use std::io::{BufRead, BufReader};
-    use std::process::Stdio;
 
     let server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
     let line = format!(

@@ -18,6 +18,7 @@ pub(crate) use database::Database;
 pub(crate) use folder::Folder;
 pub(crate) use fpm::Fpm;
 pub(crate) use front::{Front, WebServer};
+pub(crate) use log::Log;
 pub(crate) use process::{assert_constant_memory, is_root, pss_kib, tree};
 pub(crate) use raw::{Raw, RawClient};
 pub(crate) use server::{App, Server, in_each_mode, kill};
