@@ -76,14 +76,20 @@ impl Logs {
         for file in files.into_iter().flatten() {
             match file.reopen() {
                 Ok(()) => count += 1,
-                Err(error) => warn!(
-                    path = %file.0.path.display(),
-                    %error,
-                    "log file not reopened, the old one is written to"
-                ),
+                Err(error) => self.complain(&file.0.path, &error),
             }
         }
         info!(count, "log files reopened");
+    }
+
+    /// Nobody may find the old file of the log any more: it is said on standard error, too.
+    fn complain(&self, path: &Path, error: &io::Error) {
+        const MESSAGE: &str = "log file not reopened, the old one is written to";
+        warn!(path = %path.display(), %error, "{MESSAGE}");
+        if self.log.is_some() {
+            let line = format!("hearth: {MESSAGE}: {}: {error}\n", path.display());
+            deliver(io::stderr(), line.as_bytes(), PATIENCE);
+        }
     }
 }
 
