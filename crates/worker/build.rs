@@ -17,6 +17,7 @@ const SOURCES: &[&str] = &[
     "ask.c",
     "stack.c",
     "opcache.c",
+    "thrown.c",
     "suspects.c",
     "variables.c",
     "filter.c",

@@ -220,6 +220,12 @@ size_t hearth_write_stack(char *text, size_t capacity, const void *frame_registe
 /* opcache.c */
 void hearth_opcache_startup(void);
 
+/* thrown.c */
+void hearth_thrown_startup(void);
+void hearth_thrown_forget(void);
+/* For a worker script that has ended and does not say why. */
+void hearth_thrown_report(void);
+
 /* interpose.c */
 void hearth_watch_request(void);
 

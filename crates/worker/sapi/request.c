@@ -556,6 +556,7 @@ void hearth_run_worker(void)
 	hearth.uncaught = false;
 	hearth.leaving = false;
 	hearth.ended = SAPI_END_NONE;
+	hearth_thrown_forget();
 	hearth.phase = PHASE_BOOT;
 	hearth.register_argc_argv = PG(register_argc_argv);
 	PG(register_argc_argv) = 1;
@@ -575,6 +576,7 @@ void hearth_run_worker(void)
 			hearth_end_isolated();
 		}
 		hearth.ended = why_ended(returned);
+		hearth_thrown_report();
 		zend_destroy_file_handle(&file);
 	}
 	hearth_warm_before_shutdown();

@@ -395,6 +395,7 @@ bool sapi_boot(const sapi_host *host, const char *ini, const char *ini_path)
 	sapi_module.name = hearth_module.name;
 	next_error_cb = zend_error_cb;
 	zend_error_cb = hearth_error_cb;
+	hearth_thrown_startup();
 	hearth_opcache_startup();
 	return true;
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::{App, Server};
+use crate::harness::{App, Folder, Server};
 
 #[test]
 fn an_exception_while_booting_is_shown_and_the_exit_status_is_1() {
@@ -16,6 +16,32 @@ fn an_exception_while_booting_is_shown_and_the_exit_status_is_1() {
         failed.log.text().contains("the database is on holiday"),
         "{}",
         failed.log.text()
+    );
+}
+
+#[test]
+fn an_exception_that_the_application_handles_while_it_boots_is_named() {
+    let app = Folder::with(
+        "handled",
+        &[
+            (
+                "worker.php",
+                "<?php set_exception_handler(fn () => print('a page that nobody sees')); require 'kernel.php';",
+            ),
+            ("kernel.php", "<?php\nsyntax error"),
+        ],
+    );
+    let settings = ["pool.web.mode=resident", "pool.web.script=worker.php"];
+    let failed = Server::fail(&app.app(), &settings);
+    assert_eq!(failed.status.code(), Some(1));
+    let said = failed.log.wait_for_line("last exception thrown: ");
+    let place = format!(
+        " in {}:2",
+        app.file("kernel.php").canonicalize().unwrap().display()
+    );
+    assert!(
+        said.contains("ParseError: syntax error, unexpected ") && said.ends_with(&place),
+        "{said}"
     );
 }
 
