@@ -30,6 +30,14 @@ test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Lar
 	dev/go-tool $(TARGET)/modern/build/tools pebble
 	dev/modern $(TARGET)/modern make it phpt php
 
+tls-check: packages-check ## TLS as testssl.sh finds and grades it, in that root: nothing below A; two minutes
+	dev/modern $(TARGET)/modern make tls-scan
+
+.PHONY: tls-check tls-scan
+tls-scan:
+	$(CARGO) build --locked --bin hearth --bin hearth-worker
+	HEARTH_TEST_TESTSSL=1 $(CARGO) test --locked -p hearth --test it -- tls::scan --nocapture
+
 check: packages-test packages-check ## format, lints, style of the PHP, age of generated files
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -1,102 +1,22 @@
 //! TLS: handshakes, certificates that change, clients' certificates, and who does not speak it.
 
 mod acme;
+mod certificates;
 mod clients;
 mod handed;
+mod scan;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
+pub(crate) use self::certificates::Certificates;
 use crate::h2::h2spec;
 use crate::harness::{App, Folder, Server};
-
-/// What `openssl req` is told to make a key, and to sign with it.
-const NEW_KEY: [&str; 5] = [
-    "-newkey",
-    "ec",
-    "-pkeyopt",
-    "ec_paramgen_curve:prime256v1",
-    "-nodes",
-];
-const OF_ITSELF: [&str; 3] = ["-x509", "-days", "2"];
-
-/// Certificates of a test, made by openssl.
-struct Certificates(Folder);
-
-impl Certificates {
-    fn new(name: &str) -> Self {
-        Self(Folder::new(name))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn openssl(&self, arguments: &[&str]) -> String {
-        let (is_well, text) = self.try_openssl(arguments, b"");
-        assert!(is_well, "openssl {arguments:?}: {text}");
-        text
-    }
-
-    /// What openssl says, and whether it is content.
-    fn try_openssl(&self, arguments: &[&str], input: &[u8]) -> (bool, String) {
-        let mut child = Command::new("openssl")
-            .args(arguments)
-            .current_dir(self.0.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("running openssl");
-        // It may have ended by then.
-        let _ = child.stdin.take().unwrap().write_all(input);
-        let output = child.wait_with_output().unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
-    }
-
-    /// `NAME.pem` and `NAME.key`, for the host `NAME`.
-    fn make(&self, name: &str) {
-        let (pem, key) = (format!("{name}.pem"), format!("{name}.key"));
-        let (subject, names) = (
-            format!("/CN={name}"),
-            format!("subjectAltName=DNS:{name},DNS:*.{name}"),
-        );
-        self.sign(
-            &[&OF_ITSELF[..], &["-subj", &subject, "-addext", &names]].concat(),
-            (&key, &pem),
-        );
-    }
-
-    /// Has `openssl req` make a key and what goes with it.
-    fn sign(&self, asked: &[&str], (key, out): (&str, &str)) {
-        self.openssl(&[&["req"], &NEW_KEY[..], asked, &["-keyout", key, "-out", out]].concat());
-    }
-
-    fn settings(&self, names: &[&str]) -> Vec<String> {
-        let list = |ending: &str| {
-            let all = names
-                .iter()
-                .map(|name| format!("'{}'", self.path(&format!("{name}.{ending}")).display()));
-            all.collect::<Vec<_>>().join(",")
-        };
-        vec![
-            "tls.listen='127.0.0.1:0'".to_owned(),
-            format!("tls.certificates=[{}]", list("pem")),
-            format!("tls.keys=[{}]", list("key")),
-            "pool.web.workers=2".to_owned(),
-        ]
-    }
-}
 
 fn start(settings: &[String]) -> (Server, SocketAddr) {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
@@ -106,7 +26,7 @@ fn start(settings: &[String]) -> (Server, SocketAddr) {
 }
 
 /// Where TLS is spoken.
-fn secure(server: &Server) -> SocketAddr {
+pub(crate) fn secure(server: &Server) -> SocketAddr {
     let line = server.out.wait_for_line("hearth: ready on ");
     let rest = line.split("https://").nth(1).expect("an address of TLS");
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -134,7 +54,7 @@ fn curl(address: SocketAddr, host: &str, arguments: &[&str], target: &str) -> St
     text
 }
 
-fn ca(path: &std::path::Path) -> String {
+pub(crate) fn ca(path: &std::path::Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 

@@ -4,36 +4,13 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Certificates, OF_ITSELF, ca, curl, start, try_curl};
+use super::{Certificates, ca, curl, start, try_curl};
 
 /// An authority of clients (`ca.pem`), and one client (`ada.pem`, `ada.key`).
 fn make_client(certificates: &Certificates) {
-    let authority = [&OF_ITSELF[..], &["-subj", "/O=Clients/CN=Authority"]].concat();
-    certificates.sign(&authority, ("ca.key", "ca.pem"));
-    certificates.sign(&["-subj", "/C=DE/O=Shop/CN=Ada"], ("ada.key", "ada.csr"));
-    fs::write(
-        certificates.path("ext"),
-        "extendedKeyUsage=clientAuth\nbasicConstraints=CA:FALSE\n",
-    )
-    .unwrap();
-    certificates.openssl(&[
-        "x509",
-        "-req",
-        "-in",
-        "ada.csr",
-        "-CA",
-        "ca.pem",
-        "-CAkey",
-        "ca.key",
-        "-set_serial",
-        "0x1A2B",
-        "-days",
-        "1",
-        "-extfile",
-        "ext",
-        "-out",
-        "ada.pem",
-    ]);
+    certificates.make_authority("/O=Clients/CN=Authority");
+    let extensions = "extendedKeyUsage=clientAuth\nbasicConstraints=CA:FALSE\n";
+    certificates.issue("ada", "/C=DE/O=Shop/CN=Ada", "0x1A2B", extensions);
 }
 
 #[test]
