@@ -16,6 +16,7 @@ mod basics;
 mod bodies;
 mod boot;
 mod children;
+mod clients;
 mod container;
 mod crash;
 mod detect;
