@@ -48,52 +48,28 @@ class Failure extends \RuntimeException
 {
 }
 
-/** Hearth is not there; nothing of the request has been sent. */
+/** Hearth is not there; it has nothing of the request. */
 final class Away extends Failure
 {
 }
 
-/** What is sent: head and body. */
+/** What the web server says of the request. */
 final class Request
 {
     /** Of the client's connection (RFC 9110 §7.6.1), or written anew. `Proxy` is no header (httpoxy). */
     private const NOT_PASSED = [
-        'connection', 'content-length', 'expect', 'forwarded', 'host', 'keep-alive', 'proxy', 'proxy-authorization',
-        'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings',
+        'connection', 'content-length', 'content-type', 'expect', 'forwarded', 'host', 'keep-alive', 'proxy',
+        'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'http2-settings',
+        'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-port', 'x-forwarded-proto',
     ];
 
-    private const FORWARDED = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-port', 'x-forwarded-proto'];
-
     /** @var array<string, mixed> */
-    private $server;
+    private array $server;
 
     /** @param array<string, mixed> $server */
     public function __construct(array $server)
     {
         $this->server = $server;
-    }
-
-    public function withType(string $type): self
-    {
-        return new self(['CONTENT_TYPE' => $type, 'HTTP_CONTENT_TYPE' => $type] + $this->server);
-    }
-
-    public function method(): string
-    {
-        return $this->value('REQUEST_METHOD') ?: 'GET';
-    }
-
-    /** @param string[] $body the headers that describe the body */
-    public function head(array $body): string
-    {
-        $target = preg_replace_callback('~[^\x21-\x7e]~', static function (array $match): string {
-            return rawurlencode($match[0]);
-        }, $this->value('REQUEST_URI') ?: '/');
-        $host = $this->value('HTTP_HOST') ?: ($this->value('SERVER_NAME') ?: 'localhost');
-        $lines = [$this->method() . ' ' . $target . ' HTTP/1.1', 'Host: ' . $host, 'Connection: close'];
-        $lines = array_merge($lines, $this->headers(), $this->forwarded($host), $body);
-
-        return implode("\r\n", $lines) . "\r\n\r\n";
     }
 
     public function value(string $name): string
@@ -104,26 +80,48 @@ final class Request
         return is_string($value) ? str_replace(["\r", "\n", "\0"], '', $value) : '';
     }
 
+    public function method(): string
+    {
+        return $this->value('REQUEST_METHOD') ?: 'GET';
+    }
+
+    /** Whether it may run twice (RFC 9110 §9.2.2). */
+    public function isIdempotent(): bool
+    {
+        return in_array($this->method(), ['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'], true);
+    }
+
+    public function head(Body $body, bool $isKept): string
+    {
+        $target = preg_replace_callback('~[^\x21-\x7e]~', static function (array $match): string {
+            return rawurlencode($match[0]);
+        }, $this->value('REQUEST_URI') ?: '/');
+        $host = $this->value('HTTP_HOST') ?: ($this->value('SERVER_NAME') ?: 'localhost');
+        $lines = [$this->method() . ' ' . $target . ' HTTP/1.1', 'host: ' . $host];
+        if (!$isKept) {
+            $lines[] = 'connection: close';
+        }
+        $lines = array_merge($lines, $this->headers(), $this->forwarded($host), $body->headers());
+
+        return implode("\r\n", $lines) . "\r\n\r\n";
+    }
+
     /** @return string[] */
     private function headers(): array
     {
         $hop = array_map('trim', explode(',', strtolower($this->value('HTTP_CONNECTION'))));
+        $drop = array_flip(array_merge(self::NOT_PASSED, $hop));
         $lines = [];
         foreach ($this->server as $name => $value) {
-            if (0 !== strncmp((string) $name, 'HTTP_', 5) || !is_string($value)) {
-                continue;
-            }
-            $header = strtolower(strtr(substr((string) $name, 5), '_', '-'));
-            $drop = in_array($header, self::NOT_PASSED, true) || in_array($header, self::FORWARDED, true);
-            if (!$drop && !in_array($header, $hop, true)) {
-                $lines[] = $header . ': ' . $this->value((string) $name);
+            if (0 === strncmp((string) $name, 'HTTP_', 5) && is_string($value)) {
+                $header = strtolower(strtr(substr($name, 5), '_', '-'));
+                if (!isset($drop[$header])) {
+                    $lines[] = $header . ': ' . $this->value($name);
+                }
             }
         }
-        $type = $this->value('CONTENT_TYPE');
-        if ('' !== $type && !isset($this->server['HTTP_CONTENT_TYPE'])) {
-            $lines[] = 'content-type: ' . $type;
-        }
-        if (!isset($this->server['HTTP_AUTHORIZATION']) && '' !== ($credentials = $this->credentials())) {
+        $credentials = $this->value('REDIRECT_HTTP_AUTHORIZATION') ?: $this->credentials();
+        if (!isset($this->server['HTTP_AUTHORIZATION']) && '' !== $credentials) {
             $lines[] = 'authorization: ' . $credentials;
         }
 
@@ -133,10 +131,6 @@ final class Request
     /** Apache keeps them from CGI, unless told otherwise (`CGIPassAuth On`), or has them under another name. */
     private function credentials(): string
     {
-        $redirected = $this->value('REDIRECT_HTTP_AUTHORIZATION');
-        if ('' !== $redirected) {
-            return $redirected;
-        }
         if (isset($this->server['PHP_AUTH_DIGEST'])) {
             return 'Digest ' . $this->value('PHP_AUTH_DIGEST');
         }
@@ -156,22 +150,21 @@ final class Request
     {
         $https = strtolower($this->value('HTTPS'));
         $isHttps = ('' !== $https && 'off' !== $https) || 'https' === $this->value('REQUEST_SCHEME');
+        $keeps = '' !== setting('HEARTH_KEEP_FORWARDED');
         $values = [
-            'x-forwarded-for' => $this->value('REMOTE_ADDR'),
-            'x-forwarded-proto' => $isHttps ? 'https' : 'http',
-            'x-forwarded-host' => $host,
-            'x-forwarded-port' => $this->value('SERVER_PORT'),
+            'FOR' => $this->value('REMOTE_ADDR'),
+            'PROTO' => $isHttps ? 'https' : 'http',
+            'HOST' => $host,
+            'PORT' => $this->value('SERVER_PORT'),
         ];
         $lines = [];
         foreach ($values as $name => $value) {
-            $received = '' === setting('HEARTH_KEEP_FORWARDED')
-                ? ''
-                : $this->value('HTTP_' . strtoupper(strtr($name, '-', '_')));
+            $received = $keeps ? $this->value('HTTP_X_FORWARDED_' . $name) : '';
             if ('' !== $received) {
-                $value = 'x-forwarded-for' === $name ? $received . ', ' . $value : $received;
+                $value = 'FOR' === $name ? $received . ', ' . $value : $received;
             }
             if ('' !== $value) {
-                $lines[] = $name . ': ' . $value;
+                $lines[] = 'x-forwarded-' . strtolower($name) . ': ' . $value;
             }
         }
 
@@ -180,67 +173,88 @@ final class Request
 }
 
 /**
- * The first bytes of a file.
- *
- * @return iterable<string>
+ * The body of a request: as it came, or written anew, if it is a form with files, which PHP has taken apart already:
+ * php://input is empty then. With `enable_post_data_reading = 0` PHP leaves forms alone, so that they pass as they came.
  */
-function read(string $path, int $left): iterable
+final class Body
 {
-    $file = fopen($path, 'rb');
-    while ($left > 0 && is_resource($file)) {
-        $bytes = (string) fread($file, min($left, 65536));
-        if ('' === $bytes) {
-            return;
-        }
-        $left -= strlen($bytes);
-        yield $bytes;
-    }
-}
+    private string $type;
 
-/** The body as the client sent it. */
-final class RawBody
-{
-    /** @var int */
-    private $length;
+    private string $boundary = '';
+
+    private ?int $length = null;
+
+    /** @var array<int, string|array{0: string, 1: int}> texts, and paths of files with their bytes */
+    private array $pieces = [];
 
     public function __construct(Request $request)
     {
-        $this->length = (int) $request->value('CONTENT_LENGTH');
+        $length = $request->value('CONTENT_LENGTH');
+        if ('' === $length && '' !== $request->value('HTTP_TRANSFER_ENCODING')) {
+            // It came in chunks, and the web server has not counted them: php-fpm has no body then.
+            throw new Failure('this host passes on no body without a length', 411);
+        }
+        $this->type = $request->value('CONTENT_TYPE') ?: $request->value('HTTP_CONTENT_TYPE');
+        $isTaken = 'POST' === $request->method() && 0 === stripos($this->type, 'multipart/form-data')
+            && !in_array((string) ini_get('enable_post_data_reading'), ['', '0'], true);
+        if ($isTaken) {
+            $this->writeForm($_POST, $_FILES);
+        } elseif ('' !== $length) {
+            $this->add(['php://input', (int) $length]);
+        }
     }
 
     /** @return string[] */
     public function headers(): array
     {
-        return ['content-length: ' . $this->length];
+        $lines = '' === $this->type ? [] : ['content-type: ' . $this->type];
+
+        return null === $this->length ? $lines : array_merge($lines, ['content-length: ' . $this->length]);
     }
 
     /** @return iterable<string> */
     public function parts(): iterable
     {
-        return read('php://input', $this->length);
+        foreach ($this->pieces as $piece) {
+            if (is_string($piece)) {
+                yield $piece;
+                continue;
+            }
+            [$path, $left] = $piece;
+            $file = '' === $path ? null : fopen($path, 'rb');
+            while ($left > 0) {
+                $most = min($left, 65536);
+                $bytes = null === $file ? str_repeat("\0", $most) : (is_resource($file) ? fread($file, $most) : '');
+                if (false === $bytes || '' === $bytes) {
+                    throw new Failure('the body was not sent to its end', 400);
+                }
+                $left -= strlen($bytes);
+                yield $bytes;
+            }
+        }
     }
-}
 
-/**
- * A form with files, which PHP has taken apart already (php://input is empty then): written anew from what it made of
- * it. With `enable_post_data_reading = 0` PHP leaves it alone, so that it is passed on as it came.
- */
-final class FormBody
-{
-    /** @var string */
-    private $boundary;
-
-    /** @var array<int, array{0: string, 1: string|null, 2: string, 3: int}> head, content or else path, its bytes */
-    private $parts = [];
+    /** @param string|array{0: string, 1: int} $piece */
+    private function add($piece): void
+    {
+        $this->pieces[] = $piece;
+        $this->length += is_string($piece) ? strlen($piece) : $piece[1];
+    }
 
     /**
      * @param array<int|string, mixed> $fields
      * @param array<int|string, mixed> $files
      */
-    public function __construct(array $fields, array $files)
+    private function writeForm(array $fields, array $files): void
     {
+        // PHP drops what is beyond its limits, and warns: the application behind must not get less than was sent.
+        $warning = (string) (error_get_last()['message'] ?? '');
+        $limits = '~Input variables exceeded|allowable file uploads|body parts limit|POST Content-Length~i';
+        if (1 === preg_match($limits, $warning)) {
+            throw new Failure('PHP on this host limits forms: ' . $warning, 413);
+        }
         $this->boundary = 'hearth-' . bin2hex(random_bytes(16));
-        self::assertNothingWasDropped();
+        $this->type = 'multipart/form-data; boundary=' . $this->boundary;
         $this->addFields($fields, '');
         $limit = is_string($fields['MAX_FILE_SIZE'] ?? null) ? (int) $fields['MAX_FILE_SIZE'] : 0;
         foreach ($files as $name => $file) {
@@ -248,47 +262,7 @@ final class FormBody
                 $this->addFiles((string) $name, $file, $limit);
             }
         }
-    }
-
-    /** @return string[] */
-    public function headers(): array
-    {
-        $length = strlen($this->end());
-        foreach ($this->parts as [$head, , , $size]) {
-            $length += strlen($head) + $size + 2;
-        }
-
-        return ['content-length: ' . $length];
-    }
-
-    public function contentType(): string
-    {
-        return 'multipart/form-data; boundary=' . $this->boundary;
-    }
-
-    /** @return iterable<string> */
-    public function parts(): iterable
-    {
-        foreach ($this->parts as [$head, $content, $path, $size]) {
-            yield $head;
-            if (null !== $content) {
-                yield $content;
-            } elseif ('' === $path) {
-                // Longer than the form allows, which is all that is known of it.
-                for ($left = $size; $left > 0; $left -= 65536) {
-                    yield str_repeat("\0", min($left, 65536));
-                }
-            } else {
-                yield from read($path, $size);
-            }
-            yield "\r\n";
-        }
-        yield $this->end();
-    }
-
-    private function end(): string
-    {
-        return '--' . $this->boundary . "--\r\n";
+        $this->add('--' . $this->boundary . "--\r\n");
     }
 
     /** @param array<int|string, mixed> $fields */
@@ -299,7 +273,7 @@ final class FormBody
             if (is_array($value)) {
                 $this->addFields($value, $name);
             } else {
-                $this->add('name="' . self::quoted($name) . '"', '', (string) $value, '', strlen((string) $value));
+                $this->addPart($name, '', (string) $value);
             }
         }
     }
@@ -318,19 +292,20 @@ final class FormBody
             return;
         }
         // The path in a folder that was uploaded; PHP 8.1.
-        $shown = $file['full_path'] ?? $file['name'] ?? '';
-        $disposition = 'name="' . self::quoted($name) . '"; filename="' . self::quoted((string) $shown) . '"';
-        $type = (string) ($file['type'] ?? '') ?: 'application/octet-stream';
+        $shown = (string) ($file['full_path'] ?? $file['name'] ?? '');
+        $type = str_replace(["\r", "\n"], '', (string) ($file['type'] ?? '')) ?: 'application/octet-stream';
+        $more = '"; filename="' . self::quoted($shown) . "\"\r\nContent-Type: " . $type;
         switch ($file['error'] ?? \UPLOAD_ERR_NO_FILE) {
             case \UPLOAD_ERR_OK:
                 $path = (string) $file['tmp_name'];
-                $this->add($disposition, $type, null, $path, (int) filesize($path));
+                $this->addPart($name, $more, [$path, (int) filesize($path)]);
                 break;
             case \UPLOAD_ERR_NO_FILE:
-                $this->add('name="' . self::quoted($name) . '"; filename=""', $type, '', '', 0);
+                $this->addPart($name, "\"; filename=\"\"\r\nContent-Type: " . $type, '');
                 break;
             case \UPLOAD_ERR_FORM_SIZE:
-                $this->add($disposition, $type, null, '', $limit + 1);
+                // Longer than the form allows, which is all that is known of it.
+                $this->addPart($name, $more, ['', $limit + 1]);
                 break;
             case \UPLOAD_ERR_INI_SIZE:
                 throw new Failure("the file $name is larger than upload_max_filesize allows on this host", 413);
@@ -341,30 +316,22 @@ final class FormBody
         }
     }
 
-    private function add(string $disposition, string $type, ?string $content, string $path, int $size): void
+    /** @param string|array{0: string, 1: int} $content */
+    private function addPart(string $name, string $more, $content): void
     {
-        $head = '--' . $this->boundary . "\r\nContent-Disposition: form-data; " . $disposition . "\r\n"
-            . ('' === $type ? '' : 'Content-Type: ' . str_replace(["\r", "\n"], '', $type) . "\r\n") . "\r\n";
-        $this->parts[] = [$head, $content, $path, $size];
+        $this->add('--' . $this->boundary . "\r\nContent-Disposition: form-data; name=\"" . self::quoted($name)
+            . ('' === $more ? '"' : $more) . "\r\n\r\n");
+        $this->add($content);
+        $this->add("\r\n");
     }
 
     private static function quoted(string $text): string
     {
         return str_replace(['\\', '"', "\r", "\n"], ['\\\\', '\\"', '%0D', '%0A'], $text);
     }
-
-    /** PHP drops what is beyond its limits, and warns: the application behind must not get less than was sent. */
-    private static function assertNothingWasDropped(): void
-    {
-        $warning = (string) (error_get_last()['message'] ?? '');
-        $limits = '~Input variables exceeded|allowable file uploads|body parts limit|POST Content-Length~i';
-        if (1 === preg_match($limits, $warning)) {
-            throw new Failure('PHP on this host limits forms: ' . $warning, 413);
-        }
-    }
 }
 
-/** The connection to Hearth, and what comes over it. */
+/** A connection to Hearth, and the answer that comes over it. It is kept for the next request of this process. */
 final class Answer
 {
     /** Headers that speak of the connection to Hearth, and those that this host writes itself. */
@@ -378,21 +345,29 @@ final class Answer
     /** @var resource */
     private $socket;
 
-    /** @var bool whether a part of the answer may be on its way to the client */
-    public $hasStarted = false;
+    /** Whether it has carried answers to earlier requests. */
+    private bool $isUsed;
 
-    /** @param resource $socket */
-    private function __construct($socket)
-    {
-        $this->socket = $socket;
-    }
+    /** Whether all of the request was taken. If not, Hearth may have answered: that it is too large for instance. */
+    private bool $isWhole = false;
 
-    public static function connect(): self
+    /** @var string|false|null the first line of the answer, until it is looked at */
+    private $ahead = null;
+
+    /** Whether the next request may follow on this connection. */
+    private bool $isFree = false;
+
+    /** Whether a part of the answer may be on its way to the client. */
+    public bool $hasStarted = false;
+
+    private function __construct(bool $isKept)
     {
         $address = setting('HEARTH_ADDRESS');
         $patience = (float) setting('HEARTH_CONNECT_TIMEOUT');
         $begin = microtime(true);
-        $socket = @stream_socket_client($address, $code, $why, $patience);
+        $flags = \STREAM_CLIENT_CONNECT | ($isKept ? \STREAM_CLIENT_PERSISTENT : 0);
+        // PHP takes none that Hearth has closed.
+        $socket = @stream_socket_client($address, $code, $why, $patience, $flags);
         if (false === $socket) {
             $isSlow = 110 === $code || microtime(true) - $begin >= $patience;
             throw new Away("Hearth cannot be reached at $address: " . ($why ?: 'no answer'), $isSlow ? 504 : 502);
@@ -400,39 +375,46 @@ final class Answer
         $read = (float) setting('HEARTH_READ_TIMEOUT');
         stream_set_timeout($socket, (int) $read, (int) (1e6 * ($read - (int) $read)));
         stream_set_chunk_size($socket, 65536);
-
-        return new self($socket);
+        $this->socket = $socket;
+        $this->isUsed = ftell($socket) > 0;
+        // However this process fares: nobody is to get the rest of this answer as theirs.
+        register_shutdown_function(function (): void {
+            if (!$this->isFree) {
+                $this->close();
+            }
+        });
     }
 
-    /** @param iterable<string> $parts */
-    public function send(string $head, iterable $parts): void
+    /** Sends the request; once more over a new connection, if the kept one has ended and it may be. */
+    public static function to(Request $request, Body $body): self
     {
-        $buffer = $head;
-        foreach ($parts as $part) {
-            $buffer .= $part;
-            if (strlen($buffer) >= 65536) {
-                if (!$this->write($buffer)) {
-                    // It may have answered already, that the body is too large for instance.
-                    return;
-                }
-                $buffer = '';
+        // Over TCP, the news that Hearth has closed a connection may still be on its way.
+        $isKept = $request->isIdempotent() || 0 === strncmp(setting('HEARTH_ADDRESS'), 'unix:', 5);
+        $head = $request->head($body, $isKept);
+        while (true) {
+            $answer = new self($isKept);
+            $answer->isWhole = $answer->send($head, $body->parts());
+            // What was not sent as a whole has not run: Hearth waits for the end of a request.
+            $mayRepeat = $answer->isUsed && (!$answer->isWhole || $request->isIdempotent());
+            if ($answer->begins() || !$mayRepeat) {
+                return $answer;
             }
+            $answer->close();
         }
-        $this->write($buffer);
     }
 
     /** Passes the answer on. */
     public function relay(string $method): void
     {
         do {
-            [$version, $status, $reason] = $this->statusLine();
-            $headers = $this->headers();
-        } while ($status < 200 && 101 !== $status);
+            [$status, $reason, $headers] = $this->head();
+        } while ($status < 200);
         $length = 0;
-        $isChunked = false;
+        $isChunked = $isLast = false;
         header_remove();
         foreach ($headers as [$name, $value]) {
             $isChunked = $isChunked || ('transfer-encoding' === $name && 'chunked' === strtolower($value));
+            $isLast = $isLast || ('connection' === $name && 'close' === strtolower($value));
             if ('content-length' === $name) {
                 $length = (int) $value;
             }
@@ -441,45 +423,52 @@ final class Answer
             }
         }
         // Behind `Location` and others, which change the status.
-        header(rtrim("$version $status $reason"), true, $status);
+        header(rtrim("HTTP/1.1 $status $reason"), true, $status);
         $this->hasStarted = true;
-        if ('HEAD' === $method || 204 === $status || 304 === $status) {
-            return;
+        if ('HEAD' !== $method && 204 !== $status && 304 !== $status) {
+            $isChunked ? $this->relayChunks() : $this->relayBytes($length);
         }
-        if ($isChunked) {
-            $this->relayChunks();
-        } else {
-            $this->relayBytes($length);
+        $this->isFree = $this->isWhole && !$isLast && 0 === stream_get_meta_data($this->socket)['unread_bytes'];
+    }
+
+    private function close(): void
+    {
+        if (is_resource($this->socket)) {
+            fclose($this->socket);
         }
     }
 
-    private function write(string $bytes): bool
+    /** @param iterable<string> $parts */
+    private function send(string $head, iterable $parts): bool
     {
-        while ('' !== $bytes) {
-            $written = @fwrite($this->socket, $bytes);
-            if (false === $written || 0 === $written) {
-                return false;
+        $buffer = $head;
+        foreach ($parts as $part) {
+            if (strlen($buffer) >= 65536) {
+                if (strlen($buffer) !== @fwrite($this->socket, $buffer)) {
+                    return false;
+                }
+                $buffer = '';
             }
-            $bytes = substr($bytes, $written);
+            $buffer .= $part;
         }
 
-        return true;
+        return strlen($buffer) === @fwrite($this->socket, $buffer);
     }
 
-    /** @return array{0: string, 1: int, 2: string} */
-    private function statusLine(): array
+    /** Waits for the answer. False: the connection has ended instead. */
+    private function begins(): bool
     {
-        $line = $this->line();
-        if (1 !== preg_match('~^HTTP/1\.1 ([1-5]\d\d)(?: (.*))?$~', $line, $match)) {
+        $this->ahead = @fgets($this->socket, self::LINE);
+
+        return false !== $this->ahead || stream_get_meta_data($this->socket)['timed_out'];
+    }
+
+    /** @return array{0: int, 1: string, 2: array<int, array{0: string, 1: string}>} status, its text, headers */
+    private function head(): array
+    {
+        if (1 !== preg_match('~^HTTP/1\.1 ([1-5]\d\d)(?: (.*))?$~', $this->line(), $match)) {
             throw new Failure('what listens there does not speak HTTP', 502);
         }
-
-        return ['HTTP/1.1', (int) $match[1], $match[2] ?? ''];
-    }
-
-    /** @return array<int, array{0: string, 1: string}> */
-    private function headers(): array
-    {
         $headers = [];
         while ('' !== $line = $this->line()) {
             $parts = explode(':', $line, 2);
@@ -489,12 +478,13 @@ final class Answer
             $headers[] = [strtolower($parts[0]), trim($parts[1], " \t")];
         }
 
-        return $headers;
+        return [(int) $match[1], $match[2] ?? '', $headers];
     }
 
     private function line(): string
     {
-        $line = @fgets($this->socket, self::LINE);
+        $line = $this->ahead ?? @fgets($this->socket, self::LINE);
+        $this->ahead = null;
         if (false === $line || "\n" !== substr($line, -1)) {
             throw $this->failure();
         }
@@ -505,7 +495,10 @@ final class Answer
     private function relayBytes(int $left): void
     {
         while ($left > 0) {
-            $bytes = $this->read(min($left, 65536));
+            $bytes = @fread($this->socket, min($left, 65536));
+            if (false === $bytes || '' === $bytes) {
+                throw $this->failure();
+            }
             $left -= strlen($bytes);
             echo $bytes;
             if ($left > 0) {
@@ -521,19 +514,9 @@ final class Answer
             flush();
             $this->line();
         }
-        do {
-            $trailer = $this->line();
-        } while ('' !== $trailer);
-    }
-
-    private function read(int $most): string
-    {
-        $bytes = @fread($this->socket, $most);
-        if (false === $bytes || '' === $bytes) {
-            throw $this->failure();
+        while ('' !== $this->line()) {
+            // Trailers.
         }
-
-        return $bytes;
     }
 
     private function failure(): Failure
@@ -542,7 +525,7 @@ final class Answer
             return new Failure('Hearth did not go on within HEARTH_READ_TIMEOUT', 504);
         }
 
-        return new Failure('Hearth ended the connection in the midst of its answer', 502);
+        return new Failure('Hearth ended the connection without an answer, or in the midst of it', 502);
     }
 }
 
@@ -578,33 +561,19 @@ function breakOff(string $message): void
     }
 }
 
-/** False: Hearth is away, nothing has been sent, and there is a fallback. */
+/** False: Hearth is away, it has nothing of the request, and there is a fallback. */
 function serve(): bool
 {
-    $request = new Request($_SERVER);
-    $isForm = 'POST' === $request->method()
-        && 0 === stripos($request->value('CONTENT_TYPE'), 'multipart/form-data')
-        && '0' !== (string) ini_get('enable_post_data_reading')
-        && '' !== (string) ini_get('enable_post_data_reading');
     $answer = null;
     try {
-        if ('' === $request->value('CONTENT_LENGTH') && '' !== $request->value('HTTP_TRANSFER_ENCODING')) {
-            // It came in chunks, and the web server has not counted them: php-fpm has no body then.
-            throw new Failure('this host passes on no body without a length', 411);
-        }
-        $body = $isForm ? new FormBody($_POST, $_FILES) : new RawBody($request);
-        if ($body instanceof FormBody) {
-            $request = $request->withType($body->contentType());
-        }
-        $head = $request->head($body->headers());
-        $answer = Answer::connect();
+        $request = new Request($_SERVER);
+        $answer = Answer::to($request, new Body($request));
         // From here on the answer is Hearth's alone.
         ini_set('zlib.output_compression', '0');
         ini_set('default_mimetype', '');
         while (ob_get_level() > 0 && ob_end_clean()) {
         }
         set_time_limit(0);
-        $answer->send($head, $body->parts());
         $answer->relay($request->method());
     } catch (Away $away) {
         if ('' !== setting('HEARTH_FALLBACK')) {

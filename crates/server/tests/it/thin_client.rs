@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::thread;
 
 use serde_json::Value;
 
@@ -19,6 +22,10 @@ struct Host {
 
 impl Host {
     fn start(more: &[(&str, &str)], ini: &str) -> Self {
+        Self::with_workers(4, more, ini)
+    }
+
+    fn with_workers(workers: usize, more: &[(&str, &str)], ini: &str) -> Self {
         let folder = Folder::new("thin-client");
         let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../php/client/index.php");
         folder.write("public/index.php", &fs::read_to_string(client).unwrap());
@@ -31,7 +38,7 @@ impl Host {
         environment.extend(more);
         let root = folder.file("public");
         let ini = format!("display_errors = 0\n{ini}");
-        let fpm = Fpm::behind(WebServer::Apache, (&[], &root), &ini, &environment, 4);
+        let fpm = Fpm::behind(WebServer::Apache, (&[], &root), &ini, &environment, workers);
         Self { folder, fpm }
     }
 
@@ -97,6 +104,7 @@ switch (parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH)) {
     case '/untyped': header_remove(); ini_set('default_mimetype', ''); echo 'x'; break;
     case '/big': for ($i = 0; $i < 50; $i++) { echo str_repeat('x', 100000); } break;
     case '/late': gate(); echo 'late'; break;
+    case '/rest': for ($i = 0; $i < 50; $i++) { echo str_repeat('x', 100000); flush(); if ($i == 1) { gate(); } } break;
     case '/broken': echo 'start'; flush(); gate(); break;
     default: echo json_encode([
         'method' => $_SERVER['REQUEST_METHOD'], 'uri' => $_SERVER['REQUEST_URI'], 'get' => $_GET, 'post' => $_POST,
@@ -299,6 +307,86 @@ fn without_hearth_there_is_an_error_page_or_the_old_front_controller() {
     );
     let _server = host.serve(&app.app(), &CLASSIC);
     assert_eq!(json(&host.get("/some/page?x"))["uri"], "/some/page?x");
+}
+
+/// The target of the next request on `socket`, which ends with `end`.
+fn heard(socket: &mut UnixStream, end: &str) -> String {
+    let mut seen = Vec::new();
+    while !seen.ends_with(end.as_bytes()) {
+        let mut bytes = [0; 4096];
+        let count = socket.read(&mut bytes).unwrap();
+        assert!(count > 0, "it ended within {:?}", String::from_utf8_lossy(&seen));
+        seen.extend(&bytes[..count]);
+    }
+    String::from_utf8_lossy(&seen)
+        .split(' ')
+        .nth(1)
+        .unwrap()
+        .to_owned()
+}
+
+fn answer(socket: &mut UnixStream, body: &str) {
+    let length = body.len();
+    write!(
+        socket,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_request_runs_again_only_where_it_may_if_its_connection_has_ended() {
+    let host = Host::with_workers(1, &[], "");
+    let listener = UnixListener::bind(host.folder.file("hearth.sock")).unwrap();
+    let hearth = thread::spawn(move || {
+        let accept = || listener.accept().unwrap().0;
+        let mut targets = Vec::new();
+        let mut first = accept();
+        targets.push(heard(&mut first, "\r\n\r\n"));
+        answer(&mut first, "one");
+        targets.push(heard(&mut first, "\r\n\r\n"));
+        drop(first);
+        let mut second = accept();
+        targets.push(heard(&mut second, "\r\n\r\n"));
+        answer(&mut second, "two");
+        targets.push(heard(&mut second, "a=1"));
+        drop(second);
+        let mut third = accept();
+        targets.push(heard(&mut third, "\r\n\r\n"));
+        answer(&mut third, "four");
+        targets
+    });
+    assert_eq!(&*host.get("/1").text(), "one");
+    assert_eq!(&*host.get("/2").text(), "two");
+    let urlencoded = "Content-Type: application/x-www-form-urlencoded\r\n";
+    assert_eq!(host.ask("POST", "/3", urlencoded, b"a=1").status, 502);
+    assert_eq!(&*host.get("/4").text(), "four");
+    assert_eq!(hearth.join().unwrap(), ["/1", "/2", "/2", "/3", "/4"]);
+}
+
+#[test]
+fn nobody_gets_what_was_left_of_the_answer_of_a_client_that_went() {
+    let host = Host::with_workers(1, &[], "");
+    let app = plain();
+    let open = app.file("open");
+    let server = host.serve(&app.app(), &CLASSIC);
+    assert_eq!(host.get("/x").status, 200);
+    let mut client = RawClient::connect(host.fpm.address());
+    let head = format!(
+        "GET /rest?open={} HTTP/1.1\r\nHost: parity.test\r\n\r\n",
+        open.display()
+    );
+    client.send(head.as_bytes()).unwrap();
+    let head = client.head().unwrap();
+    // More than Apache keeps to itself.
+    client.part(&head, 1000).unwrap();
+    drop(client);
+    fs::write(&open, "").unwrap();
+    assert_eq!(json(&host.get("/own"))["uri"], "/own");
+    // And the connection that is kept does not outlive its Hearth.
+    drop(server);
+    let _server = host.serve(&app.app(), &CLASSIC);
+    assert_eq!(json(&host.ask("POST", "/again", "", b""))["uri"], "/again");
 }
 
 #[test]
