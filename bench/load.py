@@ -10,6 +10,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote_from_bytes
 
 from scenario import BENCH, Request, Scenario
 
@@ -43,7 +44,7 @@ def run(port: int, scenario: Scenario, connections: int, seconds: float, scheme:
     # wrk takes whole seconds.
     command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", TIMEOUT]
     command += ["-s", str(BENCH / "wrk.lua"), f"{scheme}://127.0.0.1:{port}{scenario.first.path}"]
-    if scenario.session or len(scenario.requests) > 1:
+    if scenario.session or scenario.first.form or len(scenario.requests) > 1:
         command += ["--", *_turns(scenario)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     line = next((line for line in done.stdout.splitlines() if line.startswith("{")), None)
@@ -102,16 +103,24 @@ def cookie(scenario: Scenario, request: Request, number: int) -> str:
 def _turns(scenario: Scenario) -> list[str]:
     """The requests for wrk.lua, all of a round once with each session: PHP locks a session while a request uses it."""
     return [
-        f"{request.path} {cookie(scenario, request, number)}"
+        "\t".join([request.method, request.path, cookie(scenario, request, number), *_coded(request)])
         for number in range(SESSIONS if scenario.session else 1)
         for request in scenario.requests
     ]
 
 
+def _coded(request: Request) -> list[str]:
+    """Type and content, for an argument."""
+    kind, content = request.content()
+    return [kind, quote_from_bytes(content)]
+
+
 def _check(port: int, request: Request, cookies: str, timeout: float) -> str | None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
-        connection.request("GET", request.path, headers={"Cookie": cookies} if cookies else {})
+        kind, content = request.content()
+        headers = {name: value for name, value in (("Cookie", cookies), ("Content-Type", kind)) if value}
+        connection.request(request.method, request.path, content or None, headers)
         answer = connection.getresponse()
         body = answer.read().decode(errors="replace")
     except (OSError, http.client.HTTPException) as error:

@@ -84,22 +84,28 @@ def _goal(goal: dict, rows: list[dict]) -> list[str]:
     row, other = by_server.get(goal["server"]), by_server.get(goal["of"])
     if row is None or (goal["of"] and other is None):
         return []
-    figure, unit = (_private_mib, "MiB private/worker") if goal["figure"] == "private" else (_cpu, "us CPU/req")
+    figure, unit = FIGURES[goal["figure"]]
     bound = goal["plus"] + (goal["times"] * figure(other) if other else 0.0)
     terms = [f"{goal['times']:.2f} x {goal['of']}"] if other else []
     terms += [f"{goal['plus']:g} {unit}"] if goal["plus"] or not other else []
-    held = "reached" if figure(row) <= bound else "MISSED"
-    return [f"goal {held}: {goal['server']} {figure(row):.1f} <= {' + '.join(terms)} = {bound:.1f}"]
-
-
-def _cpu(row: dict) -> float:
-    return median(row, "cpu_us")
+    is_rate = goal["figure"] == "rate"
+    held = "reached" if (figure(row) >= bound if is_rate else figure(row) <= bound) else "MISSED"
+    sign = ">=" if is_rate else "<="
+    return [f"goal {held}: {goal['server']} {figure(row):.1f} {sign} {' + '.join(terms)} = {bound:.1f}"]
 
 
 def _private_mib(row: dict) -> float:
     """MiB of private memory of the median worker after the last round; 0 of a server that is not hearth."""
     workers = row["rounds"][-1]["private_of_workers"]
     return statistics.median(workers) / MIB if workers else 0.0
+
+
+# Of a goal: how it is found, and what it is.
+FIGURES: dict[str, tuple[Callable[[dict], float], str]] = {
+    "cpu_us": (lambda row: median(row, "cpu_us"), "us CPU/req"),
+    "rate": (lambda row: median(row, "rate"), "req/s"),
+    "private": (_private_mib, "MiB private/worker"),
+}
 
 
 def _parts(row: dict) -> str:

@@ -139,10 +139,9 @@ def settle(roots: list[int]) -> None:
 
 def prepare(scenario: Scenario) -> None:
     """Runs what the scenario wants to be run before any server starts."""
-    if scenario.prepare:
-        env = {**os.environ, **scenario.env}
-        subprocess.run([peers.php(), *scenario.prepare], cwd=scenario.app, env=env, check=True,
-                       stdout=subprocess.DEVNULL)
+    env = {**os.environ, **scenario.env}
+    for arguments in scenario.prepare:
+        subprocess.run([peers.php(), *arguments], cwd=scenario.app, env=env, check=True, stdout=subprocess.DEVNULL)
 
 
 def save(run: dict, output: Path | None) -> Path:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 BENCH = Path(__file__).resolve().parent
 REPOSITORY = BENCH.parent
 FOLDER = BENCH / "scenarios"
+# Of forms with files.
+BOUNDARY = "hearth-bench"
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,24 @@ class Request:
     contains: str
     # Whether it comes with the cookie of a session, see Session.
     session: bool
+    # What a form has, urlencoded; "": GET.
+    form: str
+    # Bytes of a file that goes with it.
+    upload: int
+
+    @property
+    def method(self) -> str:
+        """GET, or POST for a form."""
+        return "POST" if self.form else "GET"
+
+    def content(self) -> tuple[str, bytes]:
+        """Type and bytes of what is sent along."""
+        if not self.upload:
+            return "application/x-www-form-urlencoded" if self.form else "", self.form.encode()
+        fields = "".join(f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+                         for name, value in parse_qsl(self.form))
+        file = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="x.txt"\r\nContent-Type: text/plain\r\n\r\n'
+        return f"multipart/form-data; boundary={BOUNDARY}", f"{fields}{file}{'x' * self.upload}\r\n--{BOUNDARY}--\r\n".encode()
 
 
 @dataclass(frozen=True)
@@ -36,10 +57,10 @@ class Session:
 
 @dataclass(frozen=True)
 class Goal:
-    """What the median of a server's figure shall not exceed: `times` that of another server, plus `plus`."""
+    """What the median of a server's figure shall not exceed: `times` that of another server, plus `plus`. A rate shall not be below."""
 
     server: str
-    # "cpu_us", or "private" in MiB a worker.
+    # "cpu_us", "rate", or "private" in MiB a worker.
     figure: str
     # None: `plus` alone.
     of: str | None
@@ -62,8 +83,8 @@ class Scenario:
     # Boots more than resident_script for the same answer; "" where there is none.
     large_script: str
     session: Session | None = None
-    # Arguments for PHP, run once in `app` before the servers start.
-    prepare: list[str] = field(default_factory=list)
+    # Arguments for PHP, each run once in `app` before the servers start.
+    prepare: list[list[str]] = field(default_factory=list)
     # Environment of every server.
     env: dict[str, str] = field(default_factory=dict)
     # Servers and numbers of connections; empty: those of every scenario.
@@ -138,6 +159,8 @@ def _request(raw: dict) -> Request:
         body=raw.get("body"),
         contains=raw.get("contains", ""),
         session=raw.get("session", False),
+        form=raw.get("form", ""),
+        upload=raw.get("upload", 0),
     )
 
 
