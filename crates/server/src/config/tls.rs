@@ -19,6 +19,8 @@ pub struct Tls {
     pub clients: Option<ClientCertificates>,
     /// Whether a request in the clear is redirected. Default false.
     pub redirect: bool,
+    /// The port that it is redirected to. Default: that of the first listener of TLS.
+    pub redirect_port: Option<u16>,
     /// `Strict-Transport-Security` of encrypted answers. Default: none.
     pub hsts: Option<HeaderValue>,
     /// Where certificates come from that nobody keeps in files. Default: from nowhere.
@@ -64,6 +66,7 @@ pub(super) fn tls(reader: &mut Reader, dir: &Path, (listens, local): (bool, Opti
         least: reader.word_or("tls.min_version", &versions, TlsVersion::default()),
         clients: clients(reader, dir),
         redirect: reader.switch("tls.redirect", false),
+        redirect_port: Some(reader.number("tls.redirect_port", 0, 1..=u16::MAX)).filter(|port| *port > 0),
         hsts: hsts(reader),
         acme: acme::acme(reader, dir, listens),
     };
@@ -76,11 +79,9 @@ pub(super) fn tls(reader: &mut Reader, dir: &Path, (listens, local): (bool, Opti
         let why = "`tls.listen` needs a certificate: set `tls.certificates`, and `tls.keys` where keys have files of their own; \
                    or `tls.acme.domains`; or `hearth serve --https` for a local one";
         reader.problem(nobody, why.to_owned());
-    } else if tls.redirect && !listens {
-        reader.problem(
-            nobody,
-            "`tls.redirect` leads nowhere without `tls.listen`: set it".to_owned(),
-        );
+    } else if tls.redirect && !listens && tls.redirect_port.is_none() {
+        let why = "`tls.redirect` leads nowhere without `tls.listen`: set it, or `tls.redirect_port` where a proxy ends TLS";
+        reader.problem(nobody, why.to_owned());
     }
     tls
 }

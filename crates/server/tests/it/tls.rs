@@ -368,6 +368,17 @@ fn a_request_in_the_clear_is_redirected_and_browsers_are_told_to_stay() {
         "{head}"
     );
     assert_eq!(server.get("/").header("strict-transport-security"), None);
+    drop(server);
+    // Where clients come to another port than is listened at.
+    for (port, location) in [(443, "https://test/a?b=c"), (4433, "https://test:4433/a?b=c")] {
+        let port = format!("tls.redirect_port={port}");
+        let of_proxy = Server::start(&App::of_tests(), &["tls.redirect=true", &port]);
+        assert_eq!(of_proxy.get("/a?b=c").header("location"), Some(location));
+        settings.push(port);
+        let (server, _) = start(&settings);
+        assert_eq!(server.get("/a?b=c").header("location"), Some(location));
+        settings.pop();
+    }
 }
 
 #[test]

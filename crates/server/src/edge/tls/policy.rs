@@ -35,10 +35,11 @@ fn encrypted(head: &request::Parts, config: &Config, here: &str) -> String {
     let named = std::str::from_utf8(named).ok().filter(|host| !host.is_empty());
     // HTTP/1.0 knows no names.
     let host = named.map_or_else(|| here.to_owned(), str::to_owned);
-    let port = config.listen.iter().find_map(|listen| match listen.place {
+    let listens = config.listen.iter().find_map(|listen| match listen.place {
         Place::Tcp(address) if listen.protocol == Protocol::Https => Some(address.port()),
         Place::Tcp(_) | Place::Unix(_) => None,
     });
+    let port = config.tls.redirect_port.or(listens);
     // Of a free port the settings do not know the number.
     let port = port.filter(|port| !matches!(port, 0 | 443));
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
