@@ -2,7 +2,7 @@
 //!
 //! A client is an address; of IPv6 a network of 64 bits, which is what a customer has to himself. The memory is bounded: connections
 //! are bounded by `limits.connections`, and of requests a table of fixed size remembers who asked lately; where it is full, the one that
-//! asked least is forgotten, which can only do it good. Kept by `site`, asked by `connection` and `exchange`. Runs in: server.
+//! asked least is forgotten, which can only do it good. Kept by `site`, asked by `connection`, `exchange` and `fastcgi`. Runs in: server.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::request;
+use http::HeaderName;
 
 use super::site;
 use crate::config::{Rate, RateKey};
@@ -63,10 +63,10 @@ impl Clients {
     }
 
     /// Counts a request that comes now. The error is how long the client has to wait with it.
-    pub(super) fn ask(
+    pub(super) fn ask<'a>(
         &self,
         rate: &Rate,
-        (head, path): (&request::Parts, &[u8]),
+        (path, header): (&[u8], impl Fn(&HeaderName) -> Option<&'a [u8]>),
         client: Option<IpAddr>,
     ) -> Result<(), Duration> {
         let fits = |pattern: &String| site::is_path_of(pattern, path);
@@ -74,11 +74,11 @@ impl Clients {
             return Ok(());
         }
         let header = match &rate.key {
-            RateKey::Header(name) => head.headers.get(name),
+            RateKey::Header(name) => header(name),
             RateKey::Address => None,
         };
         let key = match (header, client) {
-            (Some(value), _) => self.hasher.hash_one(value.as_bytes()),
+            (Some(value), _) => self.hasher.hash_one(value),
             (None, Some(client)) => self.hasher.hash_one(network(client)),
             // Over a unix socket there is no telling who it is.
             (None, None) => return Ok(()),

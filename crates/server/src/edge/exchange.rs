@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Version, request};
+use http::{HeaderName, Version, request};
 use http_body::Body;
 
 use super::connection::{Client, Shared};
@@ -223,7 +223,8 @@ async fn admitted<B: Backend>(
     let site = shared.sites.open().await.map_err(Refusal::Broken)?;
     if let Some(rate) = &site.config.rate {
         let client = record.addresses().client;
-        let asked = shared.sites.clients.ask(rate, (head, path), client);
+        let header = |name: &HeaderName| head.headers.get(name).map(HeaderValue::as_bytes);
+        let asked = shared.sites.clients.ask(rate, (path, header), client);
         asked.map_err(Refusal::TooManyRequests)?;
     }
     Ok(site)

@@ -200,7 +200,7 @@ impl<B: Backend, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, B, S> 
             Err(Unreadable::Nul) => return Err(Refusal::BadRequest("NUL in a parameter").into()),
         };
         entry.describe(&variables);
-        request::check(&variables)?;
+        request::check::<B>(&variables, &self.shared.sites).await?;
         let announced = request::announced(&variables)?;
         let mut stdin = Stdin::new(&mut self.wire, begun.id, announced);
         let received = body::receive(&mut stdin, announced, &self.config).await;

@@ -3,6 +3,7 @@
 //! The web server is trusted: what it says of the client, of the script and of the document root is so. Only the pool is chosen here,
 //! by host and path, as over HTTP. Called by `exchange`. Runs in: server, on a reactor.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use http::HeaderName;
 use tracing::warn;
 
 use super::script::{self, Named, Script};
@@ -45,12 +47,36 @@ pub(super) fn announced(variables: &Variables<'_>) -> Result<Option<u64>, Refusa
     }
 }
 
-/// Refuses what no script can be asked.
-pub(super) fn check(variables: &Variables<'_>) -> Result<(), Refusal> {
+/// Refuses what no script can be asked, and a client that asks too often.
+pub(super) async fn check<B: Backend>(
+    variables: &Variables<'_>,
+    sites: &Sites<B::Pools>,
+) -> Result<(), Refusal> {
     if variables.filled(b"REQUEST_METHOD").is_none() {
         return Err(Refusal::BadRequest("REQUEST_METHOD is missing"));
     }
-    Ok(())
+    let site = sites.open().await.map_err(Refusal::Broken)?;
+    let Some(rate) = &site.config.rate else {
+        return Ok(());
+    };
+    let header = |name: &HeaderName| {
+        let name = name.as_str().to_ascii_uppercase().replace('-', "_");
+        variables.get(format!("HTTP_{name}").as_bytes())
+    };
+    let client = variables.text(b"REMOTE_ADDR").parse().ok();
+    let asked = sites.clients.ask(rate, (&path(variables)?, header), client);
+    asked.map_err(Refusal::TooManyRequests)
+}
+
+/// The path that is asked for.
+fn path<'a>(variables: &'a Variables<'_>) -> Result<Cow<'a, [u8]>, Refusal> {
+    let target = variables.text(b"REQUEST_URI");
+    let target = if target.starts_with('/') {
+        target
+    } else {
+        variables.text(b"SCRIPT_NAME")
+    };
+    route::decode(target.split_once('?').map_or(target, |(path, _)| path))
 }
 
 /// Chooses the pool for a request with this body and makes the request for it.
@@ -61,14 +87,7 @@ pub(super) async fn plan<B: Backend>(
     sites: &Sites<B::Pools>,
 ) -> Result<Plan<B::Pools>, Refusal> {
     let site = sites.open().await.map_err(Refusal::Broken)?;
-    let target = variables.text(b"REQUEST_URI");
-    let target = if target.starts_with('/') {
-        target
-    } else {
-        variables.text(b"SCRIPT_NAME")
-    };
-    let path = target.split_once('?').map_or(target, |(path, _)| path);
-    let path = route::decode(path)?;
+    let path = path(&variables)?;
     let (pool, router) = site.pick_for(|| site::name_of(variables.text(b"HTTP_HOST")), &path);
     let mode = router.mode();
     drop(path);

@@ -1,7 +1,7 @@
 //! FastCGI over a real connection: records in, records out.
 
 use super::*;
-use crate::config::ByteSize;
+use crate::config::{ByteSize, Rate, RateKey};
 
 const BEGIN: u8 = 1;
 const ABORT: u8 = 2;
@@ -13,6 +13,40 @@ const STDERR: u8 = 7;
 const GET_VALUES: u8 = 9;
 const GET_VALUES_RESULT: u8 = 10;
 const UNKNOWN_TYPE: u8 = 11;
+
+#[test]
+fn a_client_of_the_web_server_asks_no_more_often_than_it_may() {
+    let server = |key: RateKey| {
+        Server::start_with(Mode::Classic, move |config| {
+            config.listen[0].protocol = Protocol::FastCgi;
+            config.rate = Some(Rate {
+                requests: 1,
+                period: Duration::from_hours(1),
+                burst: 2,
+                key,
+                paths: vec!["/a".into()],
+            });
+        })
+    };
+    let is_refused = |server: &Server, uri: &str, address: &str, key: &str| {
+        let more = [("REMOTE_ADDR", address), ("HTTP_X_KEY", key)];
+        let mut socket = server.connect();
+        socket.write_all(&request(1, false, uri, &more, b"")).unwrap();
+        let out = read(&mut socket, 1).out;
+        out.contains("Status: 429") && out.to_ascii_lowercase().contains("retry-after: ")
+    };
+    let by_address = server(RateKey::Address);
+    let by_key = server(RateKey::Header("x-key".parse().unwrap()));
+    for server in [&by_address, &by_key] {
+        assert!(!is_refused(server, "/a?1", "192.0.2.1", "one"));
+        assert!(!is_refused(server, "/a?2", "192.0.2.1", "one"));
+        assert!(is_refused(server, "/a?3", "192.0.2.1", "one"));
+        assert!(!is_refused(server, "/b", "192.0.2.1", "one"));
+    }
+    assert!(!is_refused(&by_address, "/a", "192.0.2.2", "one"));
+    assert!(!is_refused(&by_key, "/a", "192.0.2.1", "two"));
+    assert!(!is_refused(&by_address, "/a", "unix:", ""), "nobody to count for");
+}
 
 fn server() -> Server {
     Server::speaking(Protocol::FastCgi, Mode::Classic, |_| {})
