@@ -145,21 +145,21 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         }
         _ => None,
     };
-    let mut is_http2 = false;
+    let mut agreed_on = None;
     if encrypted {
         let Some((secure, agreed)) = encrypt(socket, (&config, &shared), &addresses).await else {
             return;
         };
-        (socket, begun, is_http2) = (secure, Instant::now(), agreed.http2);
+        (socket, begun) = (secure, Instant::now());
+        agreed_on = Some(if agreed.http2 {
+            Version::Http2
+        } else {
+            Version::Http1
+        });
         addresses.scheme = Scheme::Https;
         addresses.tls = Some(agreed.variables.into());
     }
-    let mut version = version(&mut socket, &shared, &config).await;
-    if version == Some(Version::Http1) && !encrypted && !is_trusted {
-        version = upgraded(&mut socket, &shared, &config).await;
-    }
-    // What was agreed on holds (RFC 9113 §3.4).
-    let version = version.filter(|version| !is_http2 || *version == Version::Http2);
+    let version = spoken(&mut socket, &shared, &config, (agreed_on, is_trusted)).await;
     let Some(version) = version else {
         return linger::part(socket).await;
     };
@@ -205,6 +205,22 @@ async fn encrypt<B: Backend>(
         Handshake::Over(why) => debug!(client, why, "connection closed: no TLS handshake"),
     }
     None
+}
+
+/// What is spoken, if nothing else was agreed on. `None`: the connection is over.
+async fn spoken<B: Backend>(
+    socket: &mut Transport,
+    shared: &Shared<B>,
+    config: &Config,
+    (agreed_on, is_trusted): (Option<Version>, bool),
+) -> Option<Version> {
+    match (agreed_on, version(socket, shared, config).await) {
+        (None, Some(Version::Http1)) if !is_trusted => upgraded(socket, shared, config).await,
+        // What was agreed on holds (RFC 9113 §3.3, §3.4).
+        (Some(Version::Http2), Some(Version::Http1)) => None,
+        (Some(Version::Http1), Some(_)) => Some(Version::Http1),
+        (_, seen) => seen,
+    }
 }
 
 /// What is spoken on a connection that has begun with HTTP/1 in the clear. `None`: it is over.

@@ -250,6 +250,10 @@ fn the_version_of_http_is_agreed_on_in_the_handshake() {
     assert!(protocols("http/1.1,h2").contains("ALPN protocol: h2"));
     assert!(protocols("http/1.1").contains("ALPN protocol: http/1.1"));
     assert!(protocols("spdy/1").contains("no application protocol"));
+    // And it holds: this is how HTTP/2 begins.
+    let arguments = ["s_client", "-connect", &target, "-alpn", "http/1.1", "-ign_eof"];
+    let (_, shown) = certificates.try_openssl(&arguments, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    assert!(shown.contains("HTTP/1.1 400 Bad Request"), "{shown}");
 }
 
 #[test]
