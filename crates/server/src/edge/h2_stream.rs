@@ -14,7 +14,7 @@ use h2::{Reason, SendStream};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::connection::{Client, Shared};
 use super::h2::Upload;
@@ -22,6 +22,7 @@ use super::record::Record;
 use super::reply::{self, Ending};
 use super::reply_body::ReplyBody;
 use super::{Backend, exchange};
+use crate::config::Limits;
 use crate::dispatch::Interim;
 
 /// Of HTTP/1's connection; RFC 9113 §8.2.2 forbids them.
@@ -81,7 +82,7 @@ pub(super) async fn serve<B: Backend>(
     let announced = length_of(&parts.headers);
     let sent = match respond.send_response(Response::from_parts(parts, ()), ended) {
         Ok(_) if ended => Ok(()),
-        Ok(stream) => send(stream, body, announced, client.config.limits.write_timeout).await,
+        Ok(stream) => send(stream, body, announced, &client).await,
         Err(_) => Err(Gone),
     };
     client.progress.end_stream(sent.is_err());
@@ -90,18 +91,45 @@ pub(super) async fn serve<B: Backend>(
 /// The client takes no more of it.
 struct Gone;
 
+/// How fast a client takes a response, once it lets the server wait.
+#[derive(Debug, Default)]
+struct Pace {
+    waited: Duration,
+    /// Bytes since it first did.
+    taken: u64,
+}
+
+impl Pace {
+    fn took(&mut self, bytes: usize) {
+        if !self.waited.is_zero() {
+            self.taken += bytes as u64;
+        }
+    }
+
+    /// How long it may take until there is room again, as for a connection of HTTP/1; so many streams share the least rate.
+    fn patience(&self, limits: &Limits, streams: u32) -> Duration {
+        let shared = self.taken.saturating_mul(u64::from(streams.max(1)));
+        let Some(seconds) = shared.checked_div(limits.write_min_rate) else {
+            return limits.write_timeout;
+        };
+        let allowed = limits.write_timeout.max(Duration::from_secs(seconds));
+        allowed.saturating_sub(self.waited).min(limits.write_timeout)
+    }
+}
+
 /// Sends the body, of which `left` bytes are announced, if any number is.
 async fn send(
     mut stream: SendStream<Bytes>,
     body: ReplyBody,
     mut left: Option<u64>,
-    patience: Duration,
+    client: &Client,
 ) -> Result<(), Gone> {
     let mut body = pin!(body);
+    let mut pace = Pace::default();
     loop {
         // Room first: a body that nobody takes must not be made.
         stream.reserve_capacity(1);
-        if stream.capacity() == 0 && !has_room(&mut stream, patience, body.as_mut()).await? {
+        if stream.capacity() == 0 && !has_room(&mut stream, (client, &mut pace), body.as_mut()).await? {
             continue;
         }
         let frame = poll_fn(|cx| {
@@ -127,6 +155,7 @@ async fn send(
             }
             None => is_over || body.is_end_stream(),
         };
+        pace.took(data.len());
         stream.send_data(data, is_last).map_err(|_| Gone)?;
         if is_last {
             return Ok(());
@@ -137,7 +166,7 @@ async fn send(
 /// Waits until something can be sent. False: look again.
 async fn has_room(
     stream: &mut SendStream<Bytes>,
-    patience: Duration,
+    (client, pace): (&Client, &mut Pace),
     body: Pin<&mut ReplyBody>,
 ) -> Result<bool, Gone> {
     let room = poll_fn(|cx| {
@@ -150,7 +179,10 @@ async fn has_room(
             Poll::Pending => Poll::Pending,
         }
     });
+    let since = Instant::now();
+    let patience = pace.patience(&client.config.limits, client.progress.open());
     if let Ok(room) = timeout(patience, room).await {
+        pace.waited += since.elapsed();
         return room;
     }
     body.get_mut().set_ending(Ending::WriteTimeout);
@@ -165,4 +197,34 @@ fn asks_to_continue(headers: &HeaderMap) -> bool {
 
 fn length_of(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_may_pause_until_it_is_slower_than_it_may_be() {
+        let limits = Limits {
+            write_timeout: Duration::from_mins(1),
+            write_min_rate: 500,
+            ..Limits::default()
+        };
+        let seconds = Duration::from_secs;
+        let after = |waited: u64, taken: u64| Pace {
+            waited: seconds(waited),
+            taken,
+        };
+        assert_eq!(after(0, 0).patience(&limits, 1), seconds(60));
+        assert_eq!(after(59, 1).patience(&limits, 1), seconds(1));
+        assert_eq!(after(60, 1).patience(&limits, 1), Duration::ZERO);
+        assert_eq!(after(60, 500 * 70).patience(&limits, 1), seconds(10));
+        // Of a hundred streams each is as slow as one may be together.
+        assert_eq!(after(60, 5 * 70).patience(&limits, 100), seconds(10));
+        let any = Limits {
+            write_min_rate: 0,
+            ..limits
+        };
+        assert_eq!(after(6000, 1).patience(&any, 1), seconds(60));
+    }
 }

@@ -123,6 +123,11 @@ impl Progress {
         }
     }
 
+    /// Requests that are being answered.
+    pub(super) fn open(&self) -> u32 {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// A stream of HTTP/2 has ended; by its client, if it was `taken_back`.
     pub(super) fn end_stream(&self, taken_back: bool) {
         let count = if taken_back {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use self::wire::{Connection, END_HEADERS, END_STREAM, Event, GOAWAY, HEADERS, RST_STREAM};
+use self::wire::{
+    Connection, DATA, END_HEADERS, END_STREAM, Event, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE,
+};
 use crate::harness::{App, Server};
 
 const RESIDENT: [&str; 3] = [
@@ -225,6 +227,32 @@ fn a_response_that_nobody_takes_is_given_up() {
     connection.get(3, "/a");
     assert_eq!(connection.body(3), b"hello from /a");
     server.out.wait_for_line_with("write-timeout");
+}
+
+#[test]
+fn a_response_that_is_taken_byte_by_byte_is_given_up() {
+    let server = Server::start(&App::of_tests(), &["limits.write_timeout='500 ms'"]);
+    let mut connection = Connection::open_with_window(server.address(), 1);
+    connection.get(1, "/big?mib=1");
+    for _ in 0..100 {
+        let next = connection.wait(|event| {
+            matches!(
+                event,
+                Event::Frame {
+                    kind: DATA | RST_STREAM,
+                    ..
+                }
+            )
+        });
+        if matches!(next, Event::Frame { kind: RST_STREAM, .. }) {
+            server.out.wait_for_line_with("write-timeout");
+            return;
+        }
+        // Sooner than after the longest pause that is allowed.
+        std::thread::sleep(Duration::from_millis(100));
+        connection.send(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]);
+    }
+    panic!("a client may take a byte at a time for ever");
 }
 
 #[test]
