@@ -402,7 +402,7 @@ pub(super) fn encode(path: &[u8]) -> String {
 }
 
 /// `^(.+?\.php)(/.*)?$`
-fn split_script(path: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_script(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut from = 0;
     loop {
         let at = path.get(from..)?.windows(4).position(|w| w == b".php")? + from;

@@ -98,14 +98,19 @@ impl Dress {
 
 /// What the last `*` of the pattern that fits stands for.
 fn fit<'a>(rule: &Rule, asked: &Asked<'a>) -> Option<&'a [u8]> {
-    let rest = rule
-        .paths
-        .iter()
-        .find_map(|pattern| matches(pattern, asked.path))?;
-    let excepted = rule
-        .not
-        .iter()
-        .any(|pattern| matches(pattern, asked.path).is_some());
+    let first = |path| rule.paths.iter().find_map(|pattern| matches(pattern, path));
+    let is_excepted = |path| rule.not.iter().any(|pattern| matches(pattern, path).is_some());
+    let mut excepted = is_excepted(asked.path);
+    let mut rest = first(asked.path);
+    // Whoever denies a script means it with whatever stands behind its name, which the client chooses.
+    if rest.is_none()
+        && matches!(rule.action, Some(Action::Deny(_)))
+        && let Some((script, _)) = route::split_script(asked.path)
+    {
+        rest = first(script);
+        excepted |= is_excepted(script);
+    }
+    let rest = rest?;
     let host = rule.hosts.is_empty() || rule.hosts.iter().any(|pattern| is_host(pattern, asked.host));
     (!excepted && host && !(rule.missing && (asked.exists)())).then_some(rest)
 }

@@ -194,6 +194,35 @@ fn the_first_rule_that_speaks_of_something_decides_it() {
 }
 
 #[test]
+fn a_script_that_is_denied_is_denied_with_any_path_behind_it() {
+    let uploads = Rule {
+        not: vec!["/up/ok.php".to_owned(), "*/info".to_owned()],
+        ..rule("/up/*.php", Some(Action::Deny(403)))
+    };
+    let elsewhere = rule("*.php", Some(Action::Rewrite("/{path}".to_owned())));
+    let rules = [uploads, elsewhere];
+    let denied = |path| matches!(turned(&rules, path, None), Some(Turn::Refused(_)));
+    for path in [
+        "/up/a.php",
+        "/up/a.php/",
+        "/up/a.php/x/y.jpg",
+        "/up/b/a.php/x.php",
+    ] {
+        assert!(denied(path), "{path}");
+    }
+    for path in [
+        "/up/a.php.txt",
+        "/up/ok.php",
+        "/up/ok.php/x",
+        "/up/a.php/info",
+        "/a.php/up/x",
+    ] {
+        assert!(!denied(path), "{path}");
+    }
+    assert_eq!(turned(&rules, "/a.php/x", None), None);
+}
+
+#[test]
 fn a_cache_control_is_for_what_may_be_kept_and_says_nothing() {
     let dress = || Dress {
         headers: Vec::new(),

@@ -245,7 +245,7 @@ fn the_documented_rules_hold_for_drupal() {
         "vendor/a/b.php",
         "web.config",
     ];
-    let rows: [Row; 14] = [
+    let rows: [Row; 15] = [
         ("/node/1?page=2", 200, "/index.php /node/1?page=2 page=2"),
         ("/update.php/start", 200, "/update.php"),
         ("/robots.txt", 200, "robots"),
@@ -255,6 +255,7 @@ fn the_documented_rules_hold_for_drupal() {
         ("/core/modules/a/a.info.yml", 404, ""),
         ("/core/modules/a/a.css", 200, "core/modules"),
         ("/sites/default/files/evil.php", 403, ""),
+        ("/sites/default/files/evil.php/x.png", 403, ""),
         ("/sites/default/files/a.png", 200, "sites"),
         ("/sites/default/private/a.pdf", 403, ""),
         ("/vendor/a/b.php", 403, ""),
