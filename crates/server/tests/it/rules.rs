@@ -198,7 +198,7 @@ fn the_documented_rules_hold_for_wordpress() {
         "wp-content/uploads/photo.png",
         "wp-content/themes/a/style.css",
     ];
-    let rows: [Row; 11] = [
+    let rows: [Row; 12] = [
         ("/hello-world/?p=1", 200, "/index.php /hello-world/?p=1 p=1"),
         ("/wp-admin", 301, ""),
         ("/wp-admin/", 200, "/wp-admin/index.php"),
@@ -210,6 +210,7 @@ fn the_documented_rules_hold_for_wordpress() {
         ("/blog/wp-admin/css/a.css", 200, "wp-admin/css/a.css"),
         ("/blog/wp-login.php", 200, "/wp-login.php"),
         ("/blog/wp-content/themes/a/style.css", 200, "wp-content/themes"),
+        ("/blog/wp-content/uploads/evil.php/a.png", 403, ""),
     ];
     assert_site("WordPress", &files, &rows);
 }
