@@ -3,6 +3,8 @@
 //! Every rule that fits holds; where two speak of the same (what becomes of the request, one header), the first does. Pure: what
 //! exists in the file system is asked through a closure. Called by `exchange`. Runs in: server, on a reactor.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
@@ -171,7 +173,7 @@ fn turn(action: &Action, asked: &Asked<'_>, rest: &[u8]) -> Result<Turn, Refusal
 /// Where the client is sent. Never to another host because of what the client has put into its path.
 fn location(to: &str, asked: &Asked<'_>, rest: &[u8]) -> String {
     let filled = fill(
-        to.as_bytes(),
+        with_slash(to, rest).as_bytes(),
         &encoded(asked).asked(asked),
         route::encode(rest).as_bytes(),
     );
@@ -186,6 +188,18 @@ fn location(to: &str, asked: &Asked<'_>, rest: &[u8]) -> String {
         Some(query) if !to.contains('?') => format!("{location}?{query}"),
         _ => location,
     }
+}
+
+/// `https://a.example{rest}` with the slash that keeps the client's `.evil.example` out of the name.
+fn with_slash<'a>(to: &'a str, rest: &[u8]) -> Cow<'a, str> {
+    let authority = to
+        .split_once("://")
+        .and_then(|(_, behind)| behind.split(['/', '?']).next());
+    let name = authority.and_then(|authority| authority.strip_suffix("{rest}"));
+    if name.is_none_or(str::is_empty) || rest.is_empty() || rest.starts_with(b"/") {
+        return Cow::Borrowed(to);
+    }
+    Cow::Owned(to.replacen("{rest}", "/{rest}", 1))
 }
 
 /// The path as it may stand in a header.
