@@ -4,6 +4,7 @@
 //! Changes what a request says of its client, host and scheme, and nothing of its headers but `Host`. From a peer that is not trusted the
 //! headers change nothing. Called by `exchange`. Runs in: server, on a reactor.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{FORWARDED, HOST, HeaderMap, HeaderValue};
@@ -86,28 +87,30 @@ fn read(headers: &HeaderMap, proxy: &Proxy) -> Said {
     let mut said = Said::default();
     let mut hops = 1;
     if wants(ProxyHeader::For) {
-        let list = list(headers, "x-forwarded-for");
+        let lines = texts(headers, "x-forwarded-for");
+        let list = list(&lines);
         (said.client, hops) = walk(list.iter().map(|one| node(one)), proxy);
     }
     if said.client.is_none() && wants(ProxyHeader::RealIp) {
-        said.client = list(headers, "x-real-ip").last().and_then(|one| node(one));
+        let lines = texts(headers, "x-real-ip");
+        said.client = list(&lines).last().and_then(|one| node(one));
     }
     // A proxy that appends to one list appends to all, but many only set them: then they are shorter.
     let at = |name| {
-        let list = list(headers, name);
+        let lines = texts(headers, name);
+        let list = list(&lines);
         let from_right = usize::min(hops, list.len());
-        list.len()
-            .checked_sub(from_right)
-            .and_then(|at| list.get(at).copied())
+        let at = list.len().checked_sub(from_right)?;
+        list.get(at).map(|&one| one.to_owned())
     };
     if wants(ProxyHeader::Proto) {
-        said.scheme = at("x-forwarded-proto").and_then(scheme);
+        said.scheme = at("x-forwarded-proto").and_then(|one| scheme(&one));
     }
     if wants(ProxyHeader::Host) {
-        said.host = at("x-forwarded-host").and_then(host);
+        said.host = at("x-forwarded-host").and_then(|one| host(&one));
     }
     if wants(ProxyHeader::Port) {
-        said.port = at("x-forwarded-port").and_then(number);
+        said.port = at("x-forwarded-port").and_then(|one| number(&one));
     }
     said
 }
@@ -129,10 +132,8 @@ fn walk(hops: impl DoubleEndedIterator<Item = Option<Node>>, proxy: &Proxy) -> (
 
 /// RFC 7239 §4: an element a hop, with parameters each.
 fn forwarded(headers: &HeaderMap, proxy: &Proxy) -> Said {
-    let values = headers.get_all(FORWARDED).iter();
-    let text: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
-    let text = text.join(",");
-    let elements: Vec<&str> = split(&text, b',').collect();
+    let lines = texts(headers, FORWARDED.as_str());
+    let elements: Vec<&str> = lines.iter().flat_map(|line| elements(line)).collect();
     let parameter = |element: &str, wanted: &str| {
         split(element, b';').find_map(|pair| {
             let (name, value) = pair.split_once('=')?;
@@ -154,6 +155,27 @@ fn forwarded(headers: &HeaderMap, proxy: &Proxy) -> Said {
         host: said("host").and_then(|value| host(&value)),
         port: None,
     }
+}
+
+/// What the hops have written into a line. Found from its right end: a client may have left a quote open, and what a proxy has put behind
+/// it must stay what it is.
+fn elements(line: &str) -> Vec<&str> {
+    let (mut found, mut end, mut quoted) = (Vec::new(), line.len(), false);
+    for (at, c) in line.char_indices().rev() {
+        let before = line.get(..at).unwrap_or_default();
+        let escaped = quoted && (before.len() - before.trim_end_matches('\\').len()) % 2 == 1;
+        match c {
+            '"' if !escaped => quoted = !quoted,
+            ',' if !quoted => {
+                found.push(line.get(at + 1..end).unwrap_or_default().trim());
+                end = at;
+            }
+            _ => {}
+        }
+    }
+    found.push(line.get(..end).unwrap_or_default().trim());
+    found.reverse();
+    found
 }
 
 /// Parts between separators that stand in no quoted string, without the space around them.
@@ -184,11 +206,17 @@ fn unquoted(value: &str) -> String {
     inner.chars().filter(keep).collect()
 }
 
-/// Elements of all lines of this name.
-fn list<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+/// All lines of this name. A client may write bytes that are no text; what a proxy has put behind them is read all the same.
+fn texts<'a>(headers: &'a HeaderMap, name: &str) -> Vec<Cow<'a, str>> {
     let values = headers.get_all(name).iter();
-    let texts = values.map(|value| value.to_str().unwrap_or_default());
-    let elements = texts.flat_map(|text| text.split(','));
+    values
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
+        .collect()
+}
+
+/// Elements of all lines of this name.
+fn list<'a>(lines: &'a [Cow<'_, str>]) -> Vec<&'a str> {
+    let elements = lines.iter().flat_map(|text| text.split(','));
     elements.map(str::trim).filter(|one| !one.is_empty()).collect()
 }
 
@@ -247,7 +275,7 @@ mod tests {
     fn said(lines: &[(&'static str, &str)], proxy: &Proxy) -> String {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
-            headers.append(*name, value.parse().unwrap());
+            headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let said = read(&headers, proxy);
         let client = said.client.map_or("-".to_owned(), |(ip, port)| match port {
@@ -351,6 +379,37 @@ mod tests {
         let both = [("forwarded", "for=192.0.2.1"), ("x-forwarded-for", "192.0.2.2")];
         assert_eq!(said(&both, &all()), "192.0.2.1 - - -");
         assert_eq!(said(&both, &proxy(&[ProxyHeader::For])), "192.0.2.2 - - -");
+    }
+
+    #[test]
+    fn a_client_hides_nothing_that_a_proxy_puts_behind_its_own() {
+        for (name, value, expected) in [
+            ("x-forwarded-for", "\u{fe}, 192.0.2.1", "192.0.2.1 - - -"),
+            ("x-forwarded-for", "192.0.2.1, \u{fe}", "- - - -"),
+            (
+                "forwarded",
+                "for=6.6.6.6;x=\u{fe}, for=192.0.2.1",
+                "192.0.2.1 - - -",
+            ),
+            ("forwarded", "for=\", for=192.0.2.1", "192.0.2.1 - - -"),
+            (
+                "forwarded",
+                "for=6.6.6.6;x=\", for=\"192.0.2.1:80\"",
+                "192.0.2.1:80 - - -",
+            ),
+            (
+                "forwarded",
+                "for=6.6.6.6;x=\"\\, for=192.0.2.1",
+                "192.0.2.1 - - -",
+            ),
+            (
+                "forwarded",
+                "for=192.0.2.1;x=\"a\\\", for=6.6.6.6\", for=10.0.0.1",
+                "192.0.2.1 - - -",
+            ),
+        ] {
+            assert_eq!(said(&[(name, value)], &all()), expected, "{value}");
+        }
     }
 
     #[test]
