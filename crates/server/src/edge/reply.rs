@@ -380,7 +380,7 @@ pub(super) fn from_script(answer: Response, method: &Method) -> http::Response<C
     if !headers.contains_key(header::SERVER) {
         headers.insert(header::SERVER, SERVER);
     }
-    let bodiless = *method == Method::HEAD || matches!(status.as_u16(), 204 | 304);
+    let bodiless = *method == Method::HEAD || matches!(status.as_u16(), 204 | 205 | 304);
     let length = script_length(&mut headers, status);
     let content = if bodiless {
         Content::Discarded(body)
@@ -421,9 +421,11 @@ fn script_content(body: ResponseBody, length: Option<u64>) -> Content {
 /// The one valid `Content-Length` of a script; others are removed.
 fn script_length(headers: &mut HeaderMap, status: StatusCode) -> Option<u64> {
     let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
-    let first = values.next()?;
-    let length = first.to_str().ok().and_then(|v| v.trim().parse::<u64>().ok());
-    let usable = length.is_some() && values.next().is_none() && status != StatusCode::NO_CONTENT;
+    let text = values.next()?.to_str().unwrap_or_default().trim();
+    // `parse` takes a sign, which others in front of us may read as something else.
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    let length = text.parse::<u64>().ok().filter(|_| digits);
+    let usable = length.is_some() && values.next().is_none() && !matches!(status.as_u16(), 204 | 205);
     if !usable {
         headers.remove(header::CONTENT_LENGTH);
         return None;

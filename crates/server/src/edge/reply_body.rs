@@ -51,7 +51,7 @@ pub(super) enum Content {
     TooShort(Option<Bytes>),
     /// A worker makes them; so many are announced, if any number is.
     Stream(Stream, Option<u64>),
-    /// The worker's bytes may not be sent (HEAD, 204, 304).
+    /// The worker's bytes may not be sent (HEAD, 204, 205, 304).
     Discarded(ResponseBody),
     /// A file.
     File(FileBody),

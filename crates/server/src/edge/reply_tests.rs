@@ -33,6 +33,10 @@ fn headers_of_the_connection_stay_behind() {
 fn a_length_that_is_none_is_dropped() {
     for given in [
         &[("content-length", "x")][..],
+        &[("content-length", "+5")],
+        &[("content-length", "-5")],
+        &[("content-length", "")],
+        &[("content-length", "5, 5")],
         &[("content-length", "5"), ("content-length", "6")],
     ] {
         let response = from_script(answer(given), &Method::GET);
@@ -43,6 +47,23 @@ fn a_length_that_is_none_is_dropped() {
     assert!(matches!(short.body(), Content::Whole(bytes) if bytes.len() == 2));
     let long = from_script(answer(&[("content-length", "9")]), &Method::GET);
     assert!(matches!(long.body(), Content::TooShort(Some(_))));
+}
+
+#[test]
+fn a_status_that_has_no_content_gets_none() {
+    for status in [204, 205, 304] {
+        let mut given = answer(&[("content-type", "text/plain")]);
+        given.status = StatusCode::from_u16(status).unwrap();
+        let response = from_script(given, &Method::GET);
+        assert!(matches!(response.body(), Content::Discarded(_)), "{status}");
+    }
+    for (status, length) in [(204, None), (205, None), (304, Some("5"))] {
+        let mut given = answer(&[("content-length", "5")]);
+        given.status = StatusCode::from_u16(status).unwrap();
+        let response = from_script(given, &Method::GET);
+        let found = response.headers().get(header::CONTENT_LENGTH);
+        assert_eq!(found.map(|value| value.to_str().unwrap()), length, "{status}");
+    }
 }
 
 #[test]
