@@ -40,9 +40,9 @@ pub(super) enum Plan<P> {
 pub(super) fn announced(variables: &Variables<'_>) -> Result<Option<u64>, Refusal> {
     match variables.filled(b"CONTENT_LENGTH") {
         None => Ok(None),
-        Some(_) => match variables.text(b"CONTENT_LENGTH").parse() {
-            Ok(length) => Ok(Some(length)),
-            Err(_) => Err(Refusal::BadRequest("CONTENT_LENGTH is no number")),
+        Some(digits) => match variables.text(b"CONTENT_LENGTH").parse() {
+            Ok(length) if digits.iter().all(u8::is_ascii_digit) => Ok(Some(length)),
+            _ => Err(Refusal::BadRequest("CONTENT_LENGTH is no number")),
         },
     }
 }

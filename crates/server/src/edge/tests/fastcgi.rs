@@ -187,7 +187,13 @@ fn a_body_is_as_long_as_announced_or_the_request_is_refused() {
         (ok.clone(), "CONTENT_LENGTH=5 body: memory hello".to_owned())
     );
     assert_eq!(body(&[], b""), (ok, "body: none".to_owned()));
-    for (length, sent) in [("9", &b"hello"[..]), ("1", b""), ("x", b"hello"), ("-1", b"")] {
+    for (length, sent) in [
+        ("9", &b"hello"[..]),
+        ("1", b""),
+        ("x", b"hello"),
+        ("-1", b""),
+        ("+5", b"hello"),
+    ] {
         let (status, _) = body(&[("CONTENT_LENGTH", length)], sent);
         assert_eq!(status, "Status: 400 Bad Request", "{length}");
     }
