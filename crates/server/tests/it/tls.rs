@@ -280,6 +280,16 @@ fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
         "hello from /b"
     );
 
+    // To open a pipe would be to wait for who writes to it.
+    let key = certificates.path("shop.test.key");
+    fs::remove_file(&key).unwrap();
+    assert!(Command::new("mkfifo").arg(&key).status().unwrap().success());
+    server.log.wait(
+        "certificates not loaded anew: those of before are used on",
+        |event| event["error"].as_str().unwrap().contains("no regular file"),
+    );
+    fs::remove_file(&key).unwrap();
+
     certificates.make("shop.test");
     server
         .log

@@ -3,6 +3,7 @@
 //! Called by `tls`; rustls asks for a choice in each handshake. Runs in: server.
 
 use std::fmt;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,6 +24,9 @@ use crate::config::CertificateFiles;
 
 /// A certificate that ends sooner is spoken of.
 const SOON: i64 = 7 * 24 * 3600;
+
+/// Bytes of a file: all authorities of a system take a quarter of a megabyte.
+const LARGEST: u64 = 4 << 20;
 
 /// All certificates, each with the names it is for.
 #[derive(Debug)]
@@ -104,8 +108,11 @@ fn load(files: &CertificateFiles, provider: &CryptoProvider) -> anyhow::Result<H
     let reading = || format!("reading the certificate {}", files.certificate.display());
     let chain = certificates(&files.certificate).with_context(reading)?;
     let reading_key = || format!("reading the key {}", files.key.display());
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| plain(error, "no private key in PEM form is in it"))
+    let key = content(&files.key)
+        .and_then(|pem| {
+            let key = PrivateKeyDer::from_pem_slice(&pem);
+            key.map_err(|error| plain(error, "no private key in PEM form is in it"))
+        })
         .with_context(reading_key)?;
     let key = provider
         .key_provider
@@ -171,14 +178,25 @@ fn held(key: CertifiedKey, file: String) -> anyhow::Result<Held> {
 /// At least one.
 pub(super) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let none = "no certificate in PEM form is in it";
-    let all = CertificateDer::pem_file_iter(path).map_err(|error| plain(error, none))?;
-    let all: Vec<_> = all
+    let all: Vec<_> = CertificateDer::pem_slice_iter(&content(path)?)
         .collect::<Result<_, _>>()
         .map_err(|error| plain(error, none))?;
     if all.is_empty() {
         bail!(none);
     }
     Ok(all)
+}
+
+/// What is in a file. Of another kind (a pipe waits for who writes to it) or size it is none of ours, and a server must not wait for it.
+fn content(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let about = fs::metadata(path)?;
+    if !about.is_file() {
+        bail!("it is no regular file");
+    }
+    if about.len() > LARGEST {
+        bail!("it is too large, with {} bytes", about.len());
+    }
+    Ok(fs::read(path)?)
 }
 
 fn plain(error: pem::Error, none: &'static str) -> anyhow::Error {
