@@ -409,24 +409,25 @@ final class Answer
         do {
             [$status, $reason, $headers] = $this->head();
         } while ($status < 200);
-        $length = 0;
-        $isChunked = $isLast = false;
+        [$length, $isChunked, $isLast] = ['', false, false];
         header_remove();
         foreach ($headers as [$name, $value]) {
             $isChunked = $isChunked || ('transfer-encoding' === $name && 'chunked' === strtolower($value));
             $isLast = $isLast || ('connection' === $name && 'close' === strtolower($value));
-            if ('content-length' === $name) {
-                $length = (int) $value;
-            }
+            $length = 'content-length' === $name ? $value : $length;
             if (!in_array($name, self::NOT_PASSED, true)) {
                 header($name . ': ' . $value, false);
             }
         }
+        $hasBody = 'HEAD' !== $method && 204 !== $status && 304 !== $status;
+        if ($hasBody && !$isChunked && 1 !== preg_match('~^\d{1,18}$~D', $length)) {
+            throw new Failure('the answer does not say how long it is', 502);
+        }
         // Behind `Location` and others, which change the status.
         header(rtrim("HTTP/1.1 $status $reason"), true, $status);
         $this->hasStarted = true;
-        if ('HEAD' !== $method && 204 !== $status && 304 !== $status) {
-            $isChunked ? $this->relayChunks() : $this->relayBytes($length);
+        if ($hasBody) {
+            $isChunked ? $this->relayChunks() : $this->relayBytes((int) $length);
         }
         $this->isFree = $this->isWhole && !$isLast && 0 === stream_get_meta_data($this->socket)['unread_bytes'];
     }
@@ -483,8 +484,7 @@ final class Answer
 
     private function line(): string
     {
-        $line = $this->ahead ?? @fgets($this->socket, self::LINE);
-        $this->ahead = null;
+        [$line, $this->ahead] = [$this->ahead ?? @fgets($this->socket, self::LINE), null];
         if (false === $line || "\n" !== substr($line, -1)) {
             throw $this->failure();
         }
@@ -509,14 +509,20 @@ final class Answer
 
     private function relayChunks(): void
     {
-        while (0 < $size = (int) hexdec(explode(';', $this->line(), 2)[0])) {
+        do {
+            $line = explode(';', $this->line(), 2)[0];
+            if (1 !== preg_match('~^[\da-f]{1,15}\s*$~iD', $line)) {
+                throw new Failure('a chunk of the answer does not say how long it is', 502);
+            }
+            $size = (int) hexdec(rtrim($line));
             $this->relayBytes($size);
             flush();
-            $this->line();
-        }
-        while ('' !== $this->line()) {
-            // Trailers.
-        }
+            while ('' !== $this->line()) {
+                if ($size > 0) {
+                    throw new Failure('a chunk of the answer is longer than it says', 502);
+                }
+            }
+        } while ($size > 0);
     }
 
     private function failure(): Failure
@@ -532,13 +538,8 @@ final class Answer
 /** An answer of this host's own. */
 function show(int $status, string $message): void
 {
-    $title = $status . ' ' . ([
-        400 => 'Bad Request',
-        411 => 'Length Required',
-        413 => 'Payload Too Large',
-        502 => 'Bad Gateway',
-        504 => 'Gateway Timeout',
-    ][$status] ?? 'Internal Server Error');
+    $titles = [400 => 'Bad Request', 411 => 'Length Required', 413 => 'Payload Too Large', 502 => 'Bad Gateway'];
+    $title = $status . ' ' . (($titles + [504 => 'Gateway Timeout'])[$status] ?? 'Internal Server Error');
     error_log("hearth client: $message");
     header_remove();
     header("HTTP/1.1 $title", true, $status);

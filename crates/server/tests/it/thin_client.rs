@@ -365,6 +365,38 @@ fn a_request_runs_again_only_where_it_may_if_its_connection_has_ended() {
 }
 
 #[test]
+fn an_answer_that_does_not_say_where_it_ends_is_none() {
+    const ANSWERS: [&str; 8] = [
+        "Content-Length: x\r\n\r\nhi",
+        "Content-Length: -2\r\n\r\nhi",
+        "Connection: close\r\n\r\nhi",
+        "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\nzz\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n-2\r\nhi\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nhi\r\n0\r\n\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n",
+    ];
+    let host = Host::with_workers(1, &[], "");
+    let listener = UnixListener::bind(host.folder.file("hearth.sock")).unwrap();
+    let hearth = thread::spawn(move || {
+        for answer in ANSWERS {
+            let mut socket = listener.accept().unwrap().0;
+            heard(&mut socket, "\r\n\r\n");
+            write!(socket, "HTTP/1.1 200 OK\r\n{answer}").unwrap();
+        }
+    });
+    for answer in ANSWERS {
+        let mut client = RawClient::connect(host.fpm.address());
+        client
+            .send(b"GET /x HTTP/1.1\r\nHost: parity.test\r\n\r\n")
+            .unwrap();
+        let whole = client.read("GET").is_ok_and(|raw| raw.status == 200);
+        assert!(!whole, "{answer:?}");
+    }
+    hearth.join().unwrap();
+}
+
+#[test]
 fn nobody_gets_what_was_left_of_the_answer_of_a_client_that_went() {
     let host = Host::with_workers(1, &[], "");
     let app = plain();
