@@ -40,6 +40,9 @@ const ENDINGS: [(Coding, &str); 3] = [
     (Coding::Gzip, ".gz"),
 ];
 
+/// What [`Kept::open`] fails with where the file is another one by now.
+pub(super) const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
+
 /// What tells one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
@@ -242,8 +245,7 @@ impl Kept {
         if identity == self.identity {
             return Ok(file);
         }
-        // It changed this very moment; the client asks again.
-        Err(io::Error::other("the file has changed meanwhile"))
+        Err(io::Error::new(CHANGED, "the file changes all the time"))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Siblings)>> {

@@ -4,8 +4,9 @@
 //! the compressed file beside it, which has its own ranges; or compressed here, which has none. Called by `exchange`. Runs in:
 //! server, on a reactor.
 
+use std::borrow::Cow;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use http::{Method, Response, StatusCode};
 
 use super::coding::{self, Accepted};
 use super::file_body::{FileBody, Piece};
-use super::files::{Files, Kept, Siblings};
+use super::files::{self, Files, Kept, Siblings};
 use super::pack::Packer;
 use super::range::{self, Verdict, Wanted};
 use super::reply::{self, Refusal};
@@ -27,6 +28,8 @@ use crate::dispatch::held;
 const BOUNDARY: &str = "hearth-part-5b1f0c9e4d7a";
 /// Methods a file answers.
 const ALLOW: &str = "GET, HEAD";
+/// How often a file is looked at that becomes another one meanwhile.
+const LOOKS: usize = 10;
 
 /// What is asked of a file.
 pub(super) struct Asked<'a> {
@@ -49,7 +52,22 @@ pub(super) async fn serve(asked: &Asked<'_>, path: PathBuf) -> Result<Response<C
     if *asked.method != Method::GET && *asked.method != Method::HEAD {
         return Err(Refusal::Method(ALLOW));
     }
-    let kept = asked.files.get(&path).await.map_err(refusal)?;
+    let mut looks = 1;
+    loop {
+        match look(asked, &path).await {
+            Err(error) if has_changed(&error) && looks < LOOKS => looks += 1,
+            Err(Refusal::File(error)) => {
+                let text = format!("{}: {error}", path.display());
+                return Err(Refusal::File(io::Error::new(error.kind(), text)));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The response for the file that is at `path` now.
+async fn look(asked: &Asked<'_>, path: &Path) -> Result<Response<Content>, Refusal> {
+    let kept = asked.files.get(path).await.map_err(refusal)?;
     let (form, varies) = form(asked, kept, path).await;
     let mut response = represent(asked, &form)?;
     if varies {
@@ -58,10 +76,16 @@ pub(super) async fn serve(asked: &Asked<'_>, path: PathBuf) -> Result<Response<C
     Ok(response)
 }
 
+/// Whether the file was written, or another one put in its place, between two looks at it, as when an application is deployed.
+fn has_changed(refusal: &Refusal) -> bool {
+    let kinds = [files::CHANGED, io::ErrorKind::UnexpectedEof];
+    matches!(refusal, Refusal::File(error) if kinds.contains(&error.kind()))
+}
+
 /// How the file is sent.
-struct Form {
+struct Form<'a> {
     kept: Arc<Kept>,
-    path: PathBuf,
+    path: Cow<'a, Path>,
     kind: HeaderValue,
     /// What its bytes are, coded by whomever.
     coding: Option<Coding>,
@@ -77,7 +101,7 @@ enum Here {
 }
 
 /// Which form this client gets, and whether another one may get another.
-async fn form(asked: &Asked<'_>, kept: Arc<Kept>, path: PathBuf) -> (Form, bool) {
+async fn form<'a>(asked: &Asked<'_>, kept: Arc<Kept>, path: &'a Path) -> (Form<'a>, bool) {
     let settings = asked.compression;
     let kind = asked.kind.clone().unwrap_or_else(|| kept.kind.clone());
     let packable = asked.packing
@@ -85,7 +109,7 @@ async fn form(asked: &Asked<'_>, kept: Arc<Kept>, path: PathBuf) -> (Form, bool)
         && kept.version.size >= settings.min_size.0
         && coding::is_packable(Some(&kind), settings);
     let siblings = if settings.precompressed && asked.siblings {
-        asked.files.siblings(&path, &kept).await
+        asked.files.siblings(path, &kept).await
     } else {
         Siblings::default()
     };
@@ -98,7 +122,7 @@ async fn form(asked: &Asked<'_>, kept: Arc<Kept>, path: PathBuf) -> (Form, bool)
         here: None,
     };
     if !varies || !asked.headers.contains_key(header::ACCEPT_ENCODING) {
-        return (plain(kept, path), varies);
+        return (plain(kept, Cow::Borrowed(path)), varies);
     }
     let accepted = Accepted::of(asked.headers);
     let taken = siblings.iter().filter(|(coding, ..)| accepted.takes(*coding));
@@ -107,7 +131,7 @@ async fn form(asked: &Asked<'_>, kept: Arc<Kept>, path: PathBuf) -> (Form, bool)
         (accepted.weight(*coding), std::cmp::Reverse(sibling.version.size))
     });
     if let Some((coding, sibling, beside)) = best {
-        let mut form = plain(Arc::clone(sibling), beside.clone());
+        let mut form = plain(Arc::clone(sibling), Cow::Owned(beside.clone()));
         form.coding = Some(*coding);
         return (form, true);
     }
@@ -118,21 +142,21 @@ async fn form(asked: &Asked<'_>, kept: Arc<Kept>, path: PathBuf) -> (Form, bool)
         .flatten();
     let here = match coding {
         None => None,
-        Some(coding) => match asked.files.packed((&path, &kept), coding, settings).await {
+        Some(coding) => match asked.files.packed((path, &kept), coding, settings).await {
             Some(bytes) => Some(Here::Whole(bytes)),
             // An encoder has more memory than a response is held to where that is scarce.
             None if kept.small.is_none() && !held::is_scarce() => Some(Here::OnItsWay),
             None => None,
         },
     };
-    let mut form = plain(kept, path);
+    let mut form = plain(kept, Cow::Borrowed(path));
     form.coding = coding.filter(|_| here.is_some());
     form.here = here;
     (form, true)
 }
 
 /// The file in this form, or the part of it that is wanted.
-fn represent(asked: &Asked<'_>, form: &Form) -> Result<Response<Content>, Refusal> {
+fn represent(asked: &Asked<'_>, form: &Form<'_>) -> Result<Response<Content>, Refusal> {
     let version = &form.kept.version;
     match range::evaluate(asked.headers, version) {
         Verdict::Failed => return Err(Refusal::Precondition),
@@ -175,7 +199,7 @@ fn represent(asked: &Asked<'_>, form: &Form) -> Result<Response<Content>, Refusa
     Ok(response)
 }
 
-fn whole(asked: &Asked<'_>, form: &Form) -> Result<Content, Refusal> {
+fn whole(asked: &Asked<'_>, form: &Form<'_>) -> Result<Content, Refusal> {
     if *asked.method == Method::HEAD {
         return Ok(Content::Empty);
     }
@@ -187,7 +211,7 @@ fn whole(asked: &Asked<'_>, form: &Form) -> Result<Content, Refusal> {
     Ok(Content::File(FileBody::new(file, [all]).by_kernel(asked.outbox)))
 }
 
-fn packed(asked: &Asked<'_>, form: &Form, here: &Here) -> Result<Content, Refusal> {
+fn packed(asked: &Asked<'_>, form: &Form<'_>, here: &Here) -> Result<Content, Refusal> {
     if let Here::Whole(bytes) = here {
         return Ok(Content::Whole(bytes.clone()));
     }
@@ -219,7 +243,7 @@ fn refusal(error: io::Error) -> Refusal {
     }
 }
 
-fn put_version(headers: &mut HeaderMap, form: &Form) {
+fn put_version(headers: &mut HeaderMap, form: &Form<'_>) {
     headers.insert(header::ETAG, form.kept.etag.clone());
     headers.insert(header::LAST_MODIFIED, form.kept.last_modified.clone());
     if form.here.is_some() {

@@ -1,6 +1,7 @@
 //! Files, and which script or file a path means.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Server, statuses};
 use crate::config::Mode;
@@ -92,4 +93,33 @@ fn a_classic_site_finds_scripts_indexes_and_nothing() {
     for gone in ["/none.php", "/none", "/bare/", "/.env", "/a.php~", "/.x/a.php"] {
         assert_eq!(statuses(&server.get(gone)), [404], "{gone}");
     }
+}
+
+#[test]
+fn a_file_that_is_replaced_again_and_again_is_always_there() {
+    const ROUNDS: usize = 20;
+    const REQUESTS: usize = 50;
+    let server = Server::start(Mode::Resident, |_| {});
+    let (path, next) = (server.dir.join("a.css"), server.dir.join("next"));
+    let replace = |round: usize| {
+        // Too big to be kept in memory: it is opened for each response.
+        fs::write(&next, "a".repeat(150_000 + round % 7) + "\n").unwrap();
+        fs::rename(&next, &path).unwrap();
+    };
+    replace(0);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut round = 1;
+            while !over.load(Ordering::Relaxed) {
+                replace(round);
+                round += 1;
+            }
+        });
+        let one = "GET /a.css HTTP/1.1\r\nHost: h\r\n\r\n";
+        let answers = (0..ROUNDS).map(|_| server.exchange(one.repeat(REQUESTS).as_bytes()));
+        let all: Vec<u16> = answers.flat_map(|answer| statuses(&answer)).collect();
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(all, [200; ROUNDS * REQUESTS]);
+    });
 }
