@@ -118,9 +118,16 @@ impl World {
         serving: Arc<Config>,
     ) -> anyhow::Result<Next> {
         let from = sources.clone();
-        let loaded = tokio::task::spawn_blocking(move || Config::load(&from))
-            .await
-            .context("reading the settings")??;
+        let tls = serving.tls.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let loaded = Config::load(&from)?;
+            // Above all who is let in must be as they say. Files that were good and are broken by now keep no code from being served.
+            if loaded.config.tls != tls {
+                edge::tls::describe(&loaded.config.tls)?;
+            }
+            anyhow::Ok(loaded)
+        });
+        let loaded = reading.await.context("reading the settings")??;
         let mut config = loaded.config;
         // First: as many connections as descriptors allow are served, and no change.
         descriptors::keep(&mut config);

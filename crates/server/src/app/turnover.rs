@@ -15,7 +15,7 @@ use super::release::{Phase, Release};
 use super::reload::{Next, Waiting, Wish, World};
 use super::server::Server;
 use super::watch::Changes;
-use crate::config::Sources;
+use crate::config::{Config, Sources};
 
 /// Shortest time between two reloads that an application asks for.
 const BETWEEN_WANTED: Duration = Duration::from_secs(10);
@@ -105,6 +105,17 @@ impl Server {
         self.reloading = Some((waiting, job));
     }
 
+    /// What to say of certificates that cannot be used; the log says so here.
+    fn load_certificates(&self, config: &Config) -> Option<String> {
+        let error = self.sites.tls.load(&config.tls).err()?;
+        let (what, error) = (
+            "certificates not loaded anew: those of before are used on",
+            format!("{error:#}"),
+        );
+        error!(error, "{what}");
+        Some(format!("{what}: {error}"))
+    }
+
     /// Has the prepared release take over, if there is one.
     pub(super) async fn finish_reload(&mut self, (waiting, prepared): (Waiting, anyhow::Result<Next>)) {
         if let Some(changes) = &self.changes {
@@ -112,17 +123,12 @@ impl Server {
         }
         let status = match prepared {
             Ok(next) => {
-                if let Err(error) = self.sites.tls.load(&next.release.config.tls) {
-                    error!(
-                        error = format!("{error:#}"),
-                        "certificates not loaded anew: those of before are used on"
-                    );
-                }
+                let not_loaded = self.load_certificates(&next.release.config);
                 self.sites.switch_to(next.release.site());
                 self.sites.settle(waiting.changes, None);
                 // From here on every request that goes to the old one can be seen there.
                 self.world.reactors.pass().await;
-                let outcome = next.outcome(waiting.since);
+                let mut outcome = next.outcome(waiting.since);
                 next.begin();
                 info!(
                     generation = outcome.generation,
@@ -134,6 +140,7 @@ impl Server {
                 for warning in &outcome.warnings {
                     warn!("{warning}");
                 }
+                outcome.warnings.extend(not_loaded);
                 self.retire(Served {
                     release: next.release,
                     sources: next.sources,
