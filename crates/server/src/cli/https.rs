@@ -44,7 +44,7 @@ fn advice(authority: &Path) -> String {
     let path = authority.display();
     format!(
         "HTTPS with a certificate for localhost, signed by {path}; to have it trusted:\n\
-         \x20   Debian, Ubuntu: sudo cp {path} /usr/local/share/ca-certificates/hearth-local.crt && sudo update-ca-certificates\n\
+         \x20   Debian, Ubuntu: sudo install -m 644 {path} /usr/local/share/ca-certificates/hearth-local.crt && sudo update-ca-certificates\n\
          \x20   Firefox: Settings, Certificates, View Certificates, Authorities, Import\n\
          \x20   macOS: sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {path}"
     )
