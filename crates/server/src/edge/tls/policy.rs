@@ -2,6 +2,8 @@
 //!
 //! Called by `exchange`. Runs in: server, on a reactor.
 
+use std::net::IpAddr;
+
 use http::header::{HeaderMap, STRICT_TRANSPORT_SECURITY};
 use http::{request, uri};
 
@@ -26,15 +28,22 @@ pub(in super::super) fn aside(
     if !config.tls.redirect || addresses.scheme == Scheme::Https || path.starts_with(CHALLENGES) {
         return None;
     }
-    let location = encrypted(head, config, &addresses.server_addr);
+    let location = encrypted(head, config, &addresses.server_addr)?;
     Some(reply::encrypted(&location, &head.method))
 }
 
-fn encrypted(head: &request::Parts, config: &Config, here: &str) -> String {
+/// The same URL, encrypted. `None`: nothing that this server could be called is known.
+fn encrypted(head: &request::Parts, config: &Config, here: &str) -> Option<String> {
     let named = check::name_of(check::host_of(&head.uri, &head.headers));
     let named = std::str::from_utf8(named).ok().filter(|host| !host.is_empty());
-    // HTTP/1.0 knows no names.
-    let host = named.map_or_else(|| here.to_owned(), str::to_owned);
+    // HTTP/1.0 knows no names, and a unix socket has no address.
+    let address = || {
+        Some(match here.parse().ok()? {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        })
+    };
+    let host = named.map(str::to_owned).or_else(address)?;
     let listens = config.listen.iter().find_map(|listen| match listen.place {
         Place::Tcp(address) if listen.protocol == Protocol::Https => Some(address.port()),
         Place::Tcp(_) | Place::Unix(_) => None,
@@ -44,7 +53,7 @@ fn encrypted(head: &request::Parts, config: &Config, here: &str) -> String {
     let port = port.filter(|port| !matches!(port, 0 | 443));
     let port = port.map(|port| format!(":{port}")).unwrap_or_default();
     let target = head.uri.path_and_query().map_or("/", uri::PathAndQuery::as_str);
-    format!("https://{host}{port}{target}")
+    Some(format!("https://{host}{port}{target}"))
 }
 
 /// Tells a client that came by `scheme` to come back encrypted, unless the application has.
@@ -52,5 +61,27 @@ pub(in super::super) fn insist(config: &Config, scheme: Scheme, headers: &mut He
     let Some(hsts) = &config.tls.hsts else { return };
     if scheme == Scheme::Https && !headers.contains_key(STRICT_TRANSPORT_SECURITY) {
         headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::edge::tests::config;
+
+    #[test]
+    fn a_server_is_called_by_the_name_that_was_asked_for_or_by_its_address() {
+        let config = config(&std::env::temp_dir(), Mode::Classic);
+        for (host, here, expected) in [
+            ("shop.test:8080", "192.0.2.1", Some("https://shop.test/a?b")),
+            ("", "192.0.2.1", Some("https://192.0.2.1/a?b")),
+            ("", "2001:db8::1", Some("https://[2001:db8::1]/a?b")),
+            ("", "unix:/run/shop.sock", None),
+        ] {
+            let request = http::Request::get("/a?b").header("host", host).body(()).unwrap();
+            let location = encrypted(&request.into_parts().0, &config, here);
+            assert_eq!(location.as_deref(), expected, "{host} {here}");
+        }
     }
 }
