@@ -10,7 +10,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::reply::Refusal;
 use super::route;
-use super::site::is_host;
+use super::site::is_host_of;
 use crate::config::{Action, Rule};
 
 /// A request, as far as rules look at it.
@@ -113,7 +113,7 @@ fn fit<'a>(rule: &Rule, asked: &Asked<'a>) -> Option<&'a [u8]> {
         excepted |= is_excepted(script);
     }
     let rest = rest?;
-    let host = rule.hosts.is_empty() || rule.hosts.iter().any(|pattern| is_host(pattern, asked.host));
+    let host = rule.hosts.is_empty() || rule.hosts.iter().any(|pattern| is_host_of(pattern, asked.host));
     (!excepted && host && !(rule.missing && (asked.exists)())).then_some(rest)
 }
 

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::header::HOST;
 use http::request;
 
 use super::access_log::AccessLog;
+use super::check;
 use super::clients::Clients;
 use super::files::Files;
 use super::gate::Gate;
@@ -68,28 +68,20 @@ impl<P> Site<P> {
     }
 }
 
-/// The host that a request is for, in small letters, without a port. RFC 9112 §3.2.2: that of the target goes before the header.
+/// The host that a request is for, as patterns name it.
 pub(super) fn host(head: &request::Parts) -> String {
-    let header = || head.headers.get(HOST)?.to_str().ok();
-    let text = head
-        .uri
-        .authority()
-        .map_or_else(|| header().unwrap_or_default(), |authority| authority.as_str());
-    name_of(text)
+    plain_name(check::host_of(&head.uri, &head.headers))
 }
 
-/// `host` without its port, in small letters.
-pub(super) fn name_of(host: &str) -> String {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host,
-    };
+/// `host` without its port, in small letters, without the dot that may end it.
+pub(super) fn plain_name(host: &[u8]) -> String {
+    let name = String::from_utf8_lossy(check::name_of(host));
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// How closely a request is meant: characters of the host's and of the path's pattern. `None`: not at all.
 fn specificity(requests: &Requests, host: &str, path: &[u8]) -> Option<(usize, usize)> {
-    let of_host = best(&requests.hosts, |pattern| is_host(pattern, host))?;
+    let of_host = best(&requests.hosts, |pattern| is_host_of(pattern, host))?;
     let of_path = best(&requests.paths, |pattern| is_path_of(pattern, path))?;
     Some((of_host, of_path))
 }
@@ -105,7 +97,7 @@ pub(super) fn is_path_of(pattern: &str, path: &[u8]) -> bool {
 }
 
 /// Whether `host` is the one that `pattern` names, or one of those below it.
-pub(super) fn is_host(pattern: &str, host: &str) -> bool {
+pub(super) fn is_host_of(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix("*.") {
         Some(domain) => host
             .strip_suffix(domain)
@@ -187,6 +179,8 @@ impl<P> Sites<P> {
 
 #[cfg(test)]
 mod tests {
+    use http::header::HOST;
+
     use super::*;
 
     fn requests(hosts: &[&str], paths: &[&str]) -> Requests {

@@ -88,7 +88,10 @@ pub(super) async fn plan<B: Backend>(
 ) -> Result<Plan<B::Pools>, Refusal> {
     let site = sites.open().await.map_err(Refusal::Broken)?;
     let path = path(&variables)?;
-    let (pool, router) = site.pick_for(|| site::name_of(variables.text(b"HTTP_HOST")), &path);
+    let (pool, router) = site.pick_for(
+        || site::plain_name(variables.get(b"HTTP_HOST").unwrap_or_default()),
+        &path,
+    );
     let mode = router.mode();
     drop(path);
     let script = script::settle(&mut variables, look);
