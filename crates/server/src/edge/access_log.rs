@@ -3,7 +3,7 @@
 //!
 //! A reactor appends to a buffer in memory; one thread writes it out. When the reader of standard output is so slow that the buffer
 //! is full, lines are dropped and counted: the log never slows a request. Cookies, authorization and bodies are never shown.
-//! Made by `app`, called by `record`. Runs in: server; the writer on a thread of its own.
+//! Made by `app`, called by `record` and `fastcgi`. Runs in: server; the writer on a thread of its own.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};

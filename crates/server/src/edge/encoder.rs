@@ -1,6 +1,6 @@
 //! The three compressors behind one face: bytes in, bytes out, into memory.
 //!
-//! What one holds while a response lasts, says [`memory`]. Called by `pack`. Runs in: server.
+//! What one holds while a response lasts, says [`memory`]. Called by `pack` and `files`. Runs in: server.
 
 use std::cell::RefCell;
 use std::io::{self, Write};

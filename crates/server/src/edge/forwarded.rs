@@ -2,7 +2,7 @@
 //! has seen, so an entry is as good as the one behind it is trusted, and what a client has written itself stands on the left.
 //!
 //! Changes what a request says of its client, host and scheme, and nothing of its headers but `Host`. From a peer that is not trusted the
-//! headers change nothing. Called by `exchange`. Runs in: server, on a reactor.
+//! headers change nothing. Called by `record`. Runs in: server, on a reactor.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};

@@ -1,6 +1,6 @@
 //! What keeps requests back while files change (`hearth serve --watch`): they wait for the new code, or are told why there is none.
 //!
-//! Open unless a watch closes it. Called by `exchange` for each request, and by `app`. Runs in: server.
+//! Open unless a watch closes it. Kept by `site`, which asks it for each request. Runs in: server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! One connection of a web server: request after request, each from its first record to its last.
 //!
 //! A response goes out as it comes in; meanwhile the connection is read, so that a request that is given up frees its slot. Called by
-//! `connection` for what was accepted on a FastCGI listener. Runs in: server, on a reactor.
+//! `fastcgi` for what was accepted on a FastCGI listener. Runs in: server, on a reactor.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

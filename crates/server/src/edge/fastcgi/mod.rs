@@ -3,7 +3,7 @@
 //! One request passes `wire`, `records` (bytes to records) → `exchange` (what it is, from its first record to its last) → `variables`,
 //! `script` (as php-fpm reads them) → `stdin`, `edge::body` (received in full) → `request` (which pool?) → the [`Backend`] → `answer`
 //! (CGI text in records) → `entry` (access log). What a site serves by itself (files, redirects) is the web server's affair here.
-//! Called by `connection`. Runs in: server, on a reactor.
+//! Called by `listen`. Runs in: server, on a reactor.
 
 mod answer;
 mod entry;
@@ -32,13 +32,15 @@ pub(super) async fn serve<B: Backend>(socket: Transport, shared: &Shared<B>) {
     let config = Arc::clone(&shared.sites.now().config);
     let Ok(addresses) = socket.addresses() else { return };
     let peer = addresses.remote();
-    if let Ok(address) = peer.parse()
-        && !config
+    // A unix socket's file says itself who may.
+    let is_allowed = |address| {
+        config
             .fastcgi
             .allowed
             .iter()
             .any(|network| network.contains(address))
-    {
+    };
+    if !addresses.client.is_none_or(is_allowed) {
         warn!(
             peer,
             "FastCGI connection refused: its address is not one of fastcgi.allowed"
