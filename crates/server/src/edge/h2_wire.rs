@@ -13,7 +13,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::frames::{Block, Frames};
 use super::progress::Progress;
 use super::transport::Transport;
-use super::wire::taken;
 use crate::config::Limits;
 
 /// Fields of a block for each that a request may have, and those that are none of its headers (`:path` and others). Clients send a cookie
@@ -52,7 +51,7 @@ impl H2Wire {
     }
 
     fn note_written(&mut self, result: &Poll<io::Result<usize>>) {
-        self.progress.wrote(taken(result));
+        self.progress.wrote(result);
         if let Poll::Ready(Ok(count)) = result {
             self.written += *count as u64;
         }

@@ -3,8 +3,10 @@
 //! hyper knows one deadline (for a head) and h2 none; we need four: a head, a block of headers, idle, and a client that does not take what
 //! it asked for. Noted by `wire`, `h2_wire` and `record`, compared with the limits by `timer`. Runs in: server, on one reactor.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -278,16 +280,17 @@ impl Progress {
         allowed.saturating_sub(Duration::from_millis(self.waited.load(Ordering::Relaxed)))
     }
 
-    /// A write was tried; `taken` is `None` when nothing could be written.
-    pub(super) fn wrote(&self, taken: Option<usize>) {
+    /// A write was tried.
+    pub(super) fn wrote(&self, result: &Poll<io::Result<usize>>) {
         let stuck = self.stuck.load(Ordering::Relaxed);
-        match taken {
-            None if stuck == 0 => {
+        match result {
+            Poll::Pending if stuck == 0 => {
                 self.stuck
                     .store(self.millis(Instant::now()) + 1, Ordering::Relaxed);
             }
-            None => {}
-            Some(bytes) => {
+            Poll::Pending => {}
+            Poll::Ready(result) => {
+                let bytes = result.as_ref().copied().unwrap_or(0);
                 if stuck != 0 {
                     let pause = self.millis(Instant::now()).saturating_sub(stuck - 1);
                     self.waited.fetch_add(pause.max(1), Ordering::Relaxed);

@@ -72,7 +72,7 @@ impl Wire {
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.interim.is_empty() {
             let result = Pin::new(&mut self.socket).poll_write(cx, &self.interim);
-            self.progress.wrote(taken(&result));
+            self.progress.wrote(&result);
             let count = ready!(result)?;
             self.interim.drain(..count);
         }
@@ -122,13 +122,6 @@ impl Wire {
     }
 }
 
-pub(super) fn taken(result: &Poll<io::Result<usize>>) -> Option<usize> {
-    match result {
-        Poll::Pending => None,
-        Poll::Ready(result) => Some(result.as_ref().copied().unwrap_or(0)),
-    }
-}
-
 impl hyper::rt::Read for Wire {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -168,7 +161,7 @@ impl hyper::rt::Write for Wire {
         let this = self.get_mut();
         ready!(this.poll_rest(cx))?;
         let result = Pin::new(&mut this.socket).poll_write(cx, bytes);
-        this.progress.wrote(taken(&result));
+        this.progress.wrote(&result);
         result
     }
 
@@ -205,7 +198,7 @@ impl hyper::rt::Write for Wire {
                 Pin::new(&mut this.socket).poll_write_vectored(cx, before)
             }
         };
-        this.progress.wrote(taken(&result));
+        this.progress.wrote(&result);
         Poll::Ready(ready!(result))
     }
 }
