@@ -17,15 +17,16 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::access_log::AccessLog;
-use super::addresses::{Addresses, Scheme};
-use super::frames::PREFACE;
+use super::files::sendfile::Outbox;
+use super::http2::frames::PREFACE;
+use super::http2::upgrade;
+use super::peer::proxy_protocol::{self, Proxied};
+use super::peer::{Addresses, Scheme};
 use super::progress::Progress;
-use super::proxy_protocol::{self, Proxied};
-use super::route::Lookup;
-use super::sendfile::Outbox;
+use super::site::route::Lookup;
 use super::tls::{self, Agreed, Handshake};
 use super::transport::Transport;
-use super::{Backend, Sites, h1, h2, linger, reply, upgrade};
+use super::{Backend, Sites, http1, http2, linger, reply};
 use crate::config::Config;
 
 /// What a handshake may still take when the server stops: a client that has come this far has a request.
@@ -175,8 +176,8 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
         outbox: (version == Version::Http1 && !encrypted).then(Arc::default),
     });
     match version {
-        Version::Http1 => h1::serve(socket, &shared, &client).await,
-        Version::Http2 => h2::serve(socket, &shared, &client).await,
+        Version::Http1 => http1::serve(socket, &shared, &client).await,
+        Version::Http2 => http2::serve(socket, &shared, &client).await,
     }
     drop(place);
 }

@@ -1,6 +1,6 @@
 //! One request and its response, whichever version of HTTP they came by.
 //!
-//! Called by hyper for `h1`, by `h2_stream`. Runs in: server, on a reactor.
+//! Called by hyper for `http1`, by `http2::stream`. Runs in: server, on a reactor.
 
 use std::cell::OnceCell;
 use std::convert::Infallible;
@@ -13,18 +13,19 @@ use http::{HeaderName, Version, request};
 use http_body::Body;
 
 use super::connection::{Client, Shared};
-use super::error_pages::Place;
-use super::files::Files;
+use super::files::accel;
+use super::files::sendfile::Outbox;
+use super::files::shelf::Files;
 use super::params::{self, Source};
 use super::record::Record;
+use super::reply::body::{Content, ReplyBody};
+use super::reply::error_pages::{self, Place};
 use super::reply::{self, Ending, Refusal};
-use super::reply_body::{Content, ReplyBody};
-use super::route::{self, Route, Router, Script};
-use super::rules::{self, Dress, Turn};
-use super::sendfile::Outbox;
+use super::site::route::{self, Route, Router, Script};
+use super::site::rules::{self, Dress, Turn};
 use super::site::{self, Site};
 use super::tls::policy;
-use super::{Backend, accel, body, check, error_pages, pack, static_files};
+use super::{Backend, body, check, files, packing};
 use crate::dispatch::{Request, RequestBody, Response};
 
 /// Answers a request of HTTP/1.
@@ -259,7 +260,7 @@ async fn from_script<P>(
     if unpacked {
         return Ok(response);
     }
-    Ok(pack::answer(head, response, &site.config.compression))
+    Ok(packing::answer(head, response, &site.config.compression))
 }
 
 /// What rules have made of a request.
@@ -310,7 +311,7 @@ async fn send_file<P>(
     file: PathBuf,
 ) -> Result<http::Response<Content>, Refusal> {
     let asked = file_asked(head, site, (record.client.outbox.as_ref(), unpacked));
-    static_files::serve(&asked, file).await
+    files::serve(&asked, file).await
 }
 
 /// What is asked of a file.
@@ -318,8 +319,8 @@ pub(super) fn file_asked<'a, P>(
     head: &'a request::Parts,
     (files, site): (&'a Files, &'a Site<P>),
     (outbox, unpacked): (Option<&'a Arc<Outbox>>, bool),
-) -> static_files::Asked<'a> {
-    static_files::Asked {
+) -> files::Asked<'a> {
+    files::Asked {
         method: &head.method,
         headers: &head.headers,
         files,

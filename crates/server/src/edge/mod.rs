@@ -1,57 +1,36 @@
 //! HTTP: from the listening socket to a `dispatch::Request`, and back.
 //!
-//! One request passes `listen` (accept, choice of a reactor and of the protocol) → `connection`, `h1` (hyper, deadlines) → `exchange`: `check` (is it well
-//! formed?) → `site` (which pool?) → `route` (static file, script or refusal?) → `body` (received in full) → `params` (CGI variables)
-//! → the [`Backend`] → `reply` (status, headers, error pages) → `record`, `access_log`. This module does not know workers; it is not the
-//! place for limits on PHP either. Called by `app`. Runs in: server, on the reactors.
+//! One request passes `listen` (accept, choice of a reactor and of the protocol) → `connection` (`peer`: who is it? `tls`) → `http1` or
+//! `http2` (deadlines) → `exchange`: `check` (is it well formed?) → `site` (which pool? file, script or refusal?) → `body` (received in
+//! full) → `params` (CGI variables) → the [`Backend`] → `reply` (status, headers, error pages), compressed by `packing` → `record`,
+//! `access_log`. `files` answers without PHP; web servers come by `fastcgi`. This module does not know workers; it is not the place for
+//! limits on PHP either. Called by `app`. Runs in: server, on the reactors.
 
-mod accel;
 pub(crate) mod access_log;
-mod addresses;
 mod body;
 mod check;
-mod clients;
-mod coding;
 mod connection;
-mod encoder;
-mod error_pages;
 mod exchange;
 mod fastcgi;
-mod fields;
-mod file_body;
 mod files;
-mod forwarded;
-mod frames;
-mod framing;
-mod gate;
-mod h1;
-mod h2;
-mod h2_stream;
-mod h2_wire;
+mod http1;
+mod http2;
 mod linger;
 mod listen;
 mod listener;
 mod own;
-mod pack;
+mod packing;
 mod params;
+mod peer;
 mod progress;
-mod proxy_protocol;
-mod range;
 mod record;
 mod reply;
-mod reply_body;
-mod route;
-mod rules;
-mod sendfile;
 mod site;
-mod static_files;
 #[cfg(test)]
 mod tests;
 mod timer;
 pub(crate) mod tls;
 mod transport;
-mod upgrade;
-mod wire;
 
 use std::future::Future;
 use std::sync::Arc;

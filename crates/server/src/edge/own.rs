@@ -10,9 +10,9 @@ use http::{Request, header};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::addresses::{Addresses, Scheme};
 use super::params::{self, Source};
-use super::route::{self, Lookup, Route, Router};
+use super::peer::{Addresses, Scheme};
+use super::site::route::{self, Lookup, Route, Router};
 use crate::config::{Listen, Mode, Place, Pool, Protocol, Warmup};
 use crate::dispatch::{self, RequestBody, RequestId};
 

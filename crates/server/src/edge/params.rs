@@ -9,9 +9,9 @@ use http::request;
 use http::{HeaderMap, Version};
 use ipc::head::{Known, RequestWriter};
 
-use super::addresses::{Addresses, Scheme};
 use super::check;
-use super::route::Script;
+use super::peer::{Addresses, Scheme};
+use super::site::route::Script;
 use crate::dispatch::RequestId;
 
 /// `SERVER_SOFTWARE`. Applications look for the names of servers they know: `WordPress` offers URLs without `index.php` only where it
@@ -234,5 +234,4 @@ impl Decimal {
 }
 
 #[cfg(test)]
-#[path = "params_tests.rs"]
 mod tests;

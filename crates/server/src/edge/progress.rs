@@ -1,7 +1,7 @@
 //! What a connection is doing and when it last moved, for its deadlines.
 //!
 //! hyper knows one deadline (for a head) and h2 none; we need four: a head, a block of headers, idle, and a client that does not take what
-//! it asked for. Noted by `wire`, `h2_wire` and `record`, compared with the limits by `timer`. Runs in: server, on one reactor.
+//! it asked for. Noted by `http1::wire`, `http2::wire` and `record`, compared with the limits by `timer`. Runs in: server, on one reactor.
 
 use std::io;
 use std::sync::Arc;

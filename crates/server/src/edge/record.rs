@@ -1,4 +1,4 @@
-//! What is known of a request when it ends. Kept by `exchange`, ended by `reply_body`. Runs in: server, on a reactor.
+//! What is known of a request when it ends. Kept by `exchange`, ended by `reply::body`. Runs in: server, on a reactor.
 
 use std::sync::Arc;
 
@@ -10,9 +10,8 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::access_log::Line;
-use super::addresses::Addresses;
 use super::connection::Client;
-use super::forwarded;
+use super::peer::{Addresses, forwarded};
 use super::progress::Fault;
 use super::reply::Ending;
 use crate::dispatch::{Interim, RequestId, ResponseBody};

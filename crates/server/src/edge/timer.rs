@@ -1,6 +1,6 @@
 //! A connection's one timer: it is armed anew only when it fires or when a deadline comes nearer.
 //!
-//! Called by `h1` and `h2`. Runs in: server, on one reactor.
+//! Called by `http1` and `http2`. Runs in: server, on one reactor.
 
 use std::future::Future;
 use std::pin::Pin;

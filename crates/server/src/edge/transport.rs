@@ -1,6 +1,6 @@
 //! What a connection's bytes go over. An enum, so that plain TCP pays for no virtual call and no box.
 //!
-//! Made by `listen`, read and written by `wire`, `h2_wire` and `linger`. Runs in: server, on one reactor.
+//! Made by `listen`, read and written by `http1::wire`, `http2::wire` and `linger`. Runs in: server, on one reactor.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-use super::addresses::{Addresses, Scheme};
+use super::peer::{Addresses, Scheme};
 
 /// Bytes that the kernel takes of a response before it can send them. By default it is megabytes, which 1000 clients that read
 /// nothing turn into gigabytes.

@@ -26,8 +26,8 @@ use super::wire::{Aside, Lost, Wire};
 use crate::config::Config;
 use crate::dispatch::{DispatchError, Response, ResponseBody};
 use crate::edge::connection::Shared;
+use crate::edge::reply::body::Content;
 use crate::edge::reply::{self, Ending, Refusal};
-use crate::edge::reply_body::Content;
 use crate::edge::{Backend, body};
 
 /// A connection, and what its requests are answered with.

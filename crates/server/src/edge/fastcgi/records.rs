@@ -253,5 +253,4 @@ pub(super) fn put_values(
 }
 
 #[cfg(test)]
-#[path = "records_tests.rs"]
 mod tests;

@@ -20,7 +20,8 @@ use crate::config::{Config, Mode};
 use crate::dispatch::{Request, RequestBody, RequestId};
 use crate::edge::check::is_idempotent;
 use crate::edge::reply::Refusal;
-use crate::edge::{Backend, Site, Sites, route, site};
+use crate::edge::site::route;
+use crate::edge::{Backend, Site, Sites, site};
 
 /// What is to be done.
 pub(super) enum Plan<P> {

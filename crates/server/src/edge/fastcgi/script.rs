@@ -202,5 +202,4 @@ fn decode(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[path = "script_tests.rs"]
 mod tests;

@@ -15,7 +15,7 @@ use super::{Tls, challenges, variables};
 const HANDSHAKE: u8 = 22;
 
 /// What came of it.
-pub(in super::super) enum Handshake {
+pub(in crate::edge) enum Handshake {
     /// The socket, and what is known of it.
     Done(Transport, Agreed),
     /// The client speaks HTTP in the clear.
@@ -25,14 +25,14 @@ pub(in super::super) enum Handshake {
 }
 
 /// What was agreed on.
-pub(in super::super) struct Agreed {
-    pub(in super::super) http2: bool,
+pub(in crate::edge) struct Agreed {
+    pub(in crate::edge) http2: bool,
     /// What PHP is told: names and values.
-    pub(in super::super) variables: Vec<(&'static str, String)>,
+    pub(in crate::edge) variables: Vec<(&'static str, String)>,
 }
 
 /// Has `socket` encrypted.
-pub(in super::super) async fn shake(mut socket: Transport, tls: &Tls, asks_clients: bool) -> Handshake {
+pub(in crate::edge) async fn shake(mut socket: Transport, tls: &Tls, asks_clients: bool) -> Handshake {
     let first = loop {
         if let Some(first) = socket.before().first() {
             break *first;

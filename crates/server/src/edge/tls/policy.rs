@@ -7,16 +7,16 @@ use std::net::IpAddr;
 use http::header::{HeaderMap, STRICT_TRANSPORT_SECURITY};
 use http::{request, uri};
 
-use super::super::addresses::{Addresses, Scheme};
-use super::super::reply_body::Content;
 use super::super::{check, reply};
 use super::Tls;
 use super::challenges::PATH as CHALLENGES;
 use crate::config::{Config, Place, Protocol};
+use crate::edge::peer::{Addresses, Scheme};
+use crate::edge::reply::body::Content;
 
 /// What is answered before any rule or script is looked for: what an authority asks for, and in the clear the way to the same page,
 /// encrypted.
-pub(in super::super) fn aside(
+pub(in crate::edge) fn aside(
     (head, path): (&request::Parts, &[u8]),
     (tls, config): (&Tls, &Config),
     addresses: &Addresses,
@@ -57,7 +57,7 @@ fn encrypted(head: &request::Parts, config: &Config, here: &str) -> Option<Strin
 }
 
 /// Tells a client that came by `scheme` to come back encrypted, unless the application has.
-pub(in super::super) fn insist(config: &Config, scheme: Scheme, headers: &mut HeaderMap) {
+pub(in crate::edge) fn insist(config: &Config, scheme: Scheme, headers: &mut HeaderMap) {
     let Some(hsts) = &config.tls.hsts else { return };
     if scheme == Scheme::Https && !headers.contains_key(STRICT_TRANSPORT_SECURITY) {
         headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());

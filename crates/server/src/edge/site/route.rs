@@ -1,0 +1,451 @@
+//! Which file or script answers a path? The rules of a usual nginx site in front of php-fpm.
+//!
+//! Classic: `try_files $uri $uri/ FRONT`, `*.php` with `PATH_INFO`, index files. Resident: an existing file is served, everything else
+//! goes to the application. Files whose name or folder starts with a dot (but `/.well-known/`), PHP sources and what describes a
+//! project (`hearth.toml`, `composer.json`, …) name no file, so they are never sent; where the document root is the project folder
+//! itself, neither is anything below `vendor`, scripts included. Symbolic links are followed, as nginx does. Depends on the
+//! configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::config::{Mode, Pool, Rule};
+use crate::edge::reply::Refusal;
+use crate::edge::reply::error_pages::Pages;
+
+/// How long a path may be taken to name no file although one was put there meanwhile. Saves a `stat` for each further request to
+/// the same path of a resident application.
+const MISS_TTL: Duration = Duration::from_secs(1);
+/// Files that describe a project, and may tell an attacker versions or passwords. A document root that is the project folder itself
+/// (`WordPress`, plain scripts) holds them. In any folder: plugins bring their own.
+const PRIVATE: [&[u8]; 6] = [
+    b"hearth.toml",
+    b"composer.json",
+    b"composer.lock",
+    b"symfony.lock",
+    b"auth.json",
+    b"php.ini",
+];
+/// Paths remembered to name no file.
+const MISSES: usize = 1024;
+
+/// What answers a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::edge) enum Route<'a> {
+    /// A file below the document root.
+    File(PathBuf),
+    /// PHP.
+    Script(Script<'a>),
+    /// The path names a folder; a `/` is missing. The encoded path, with it; it starts with exactly one, so that it names no other
+    /// host.
+    AddSlash(String),
+}
+
+/// A script and how the path named it.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::edge) struct Script<'a> {
+    /// `SCRIPT_FILENAME`
+    pub(in crate::edge) filename: Cow<'a, [u8]>,
+    /// `SCRIPT_NAME`
+    pub(in crate::edge) name: Cow<'a, [u8]>,
+    /// `PATH_INFO`
+    pub(in crate::edge) info: Cow<'a, [u8]>,
+}
+
+/// Number of the next router.
+static ROUTERS: AtomicU64 = AtomicU64::new(1);
+
+/// The configuration, as far as paths are concerned.
+#[derive(Debug)]
+pub(in crate::edge) struct Router {
+    number: u64,
+    /// Name of its pool.
+    pool: Arc<str>,
+    mode: Mode,
+    root: PathBuf,
+    front: Option<Front>,
+    /// `/vendor/` is Composer's, not the site's.
+    hides_vendor: bool,
+    rules: Vec<Rule>,
+    /// See [`Pool::internal`].
+    internal: Vec<(String, PathBuf)>,
+    pages: Pages,
+}
+
+#[derive(Debug)]
+struct Front {
+    filename: Vec<u8>,
+    name: Vec<u8>,
+}
+
+impl Router {
+    pub(in crate::edge) fn new(pool: &Pool) -> Self {
+        let root = pool.root.clone();
+        let below = |script: &Path| {
+            let relative = script.strip_prefix(&root).ok()?;
+            let name = [b"/", relative.as_os_str().as_bytes()].concat();
+            Some(Front {
+                filename: script.as_os_str().as_bytes().to_vec(),
+                name,
+            })
+        };
+        let front = match (pool.mode, &pool.script) {
+            (Mode::Classic, None) => None,
+            (Mode::Classic, Some(script)) => below(script),
+            // A worker script outside of the document root stands for the index.php that the site would have.
+            (Mode::Resident, script) => script.as_deref().and_then(below).or_else(|| {
+                let filename = root.join("index.php").into_os_string().into_encoded_bytes();
+                Some(Front {
+                    filename,
+                    name: b"/index.php".to_vec(),
+                })
+            }),
+        };
+        Self {
+            // Relaxed: a number, no more.
+            number: ROUTERS.fetch_add(1, Ordering::Relaxed),
+            pool: pool.name.as_str().into(),
+            mode: pool.mode,
+            // A public folder may well have a `vendor` of its own, with style sheets.
+            hides_vendor: root == pool.dir,
+            root,
+            front,
+            rules: pool.rules.clone(),
+            internal: pool.internal.clone(),
+            pages: Pages::new(pool),
+        }
+    }
+
+    /// Name of its pool.
+    pub(in crate::edge) fn pool(&self) -> &Arc<str> {
+        &self.pool
+    }
+
+    /// How its pool runs PHP.
+    pub(in crate::edge) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(in crate::edge) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    pub(in crate::edge) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    pub(in crate::edge) fn internal(&self) -> &[(String, PathBuf)] {
+        &self.internal
+    }
+
+    /// Whether `path`, decoded, names a file or a folder.
+    pub(in crate::edge) fn exists(&self, path: &[u8]) -> bool {
+        Lookup::find(&self.full(path)) != Found::Nothing
+    }
+
+    /// `DOCUMENT_ROOT`
+    pub(in crate::edge) fn root(&self) -> &[u8] {
+        self.root.as_os_str().as_bytes()
+    }
+
+    /// What answers `path`, decoded by [`decode`].
+    pub(in crate::edge) fn route<'a>(
+        &'a self,
+        path: &'a [u8],
+        files: &Lookup,
+        now: Instant,
+    ) -> Result<Route<'a>, Refusal> {
+        match self.mode {
+            Mode::Classic => self.classic(path),
+            Mode::Resident => Ok(self.resident(path, files, now)),
+        }
+    }
+
+    fn resident<'a>(&'a self, path: &'a [u8], files: &Lookup, now: Instant) -> Route<'a> {
+        let nameable = !path.ends_with(b"/") && !is_secret(path) && !self.is_vendor(path);
+        if nameable && files.find_remembering(self.number, (path, now), || self.full(path)) == Found::File {
+            return Route::File(self.full(path));
+        }
+        // Never absent in this mode; see `new`.
+        let (filename, name) = self
+            .front
+            .as_ref()
+            .map_or((&b""[..], &b""[..]), |f| (&f.filename, &f.name));
+        let info = path
+            .strip_prefix(name)
+            .filter(|rest| rest.starts_with(b"/"))
+            .unwrap_or_default();
+        Route::Script(Script {
+            filename: Cow::Borrowed(filename),
+            name: Cow::Borrowed(name),
+            info: Cow::Borrowed(info),
+        })
+    }
+
+    fn classic<'a>(&'a self, path: &'a [u8]) -> Result<Route<'a>, Refusal> {
+        if let Some((script, info)) = split_script(path) {
+            let full = self.full(script);
+            if is_hidden(script) || self.is_vendor(script) || Lookup::find(&full) != Found::File {
+                return Err(Refusal::NotFound);
+            }
+            return Ok(Route::Script(Script {
+                filename: Cow::Owned(full.into_os_string().into_encoded_bytes()),
+                name: Cow::Borrowed(script),
+                info: Cow::Borrowed(info),
+            }));
+        }
+        if is_secret(path) || self.is_vendor(path) {
+            return self.front(Refusal::NotFound);
+        }
+        let full = self.full(path);
+        match Lookup::find(&full) {
+            Found::File => Ok(Route::File(full)),
+            Found::Folder if !path.ends_with(b"/") => Ok(Route::AddSlash(encode(path) + "/")),
+            Found::Folder => self.index(path, &full),
+            Found::Nothing => self.front(Refusal::NotFound),
+        }
+    }
+
+    fn index<'a>(&'a self, path: &[u8], folder: &Path) -> Result<Route<'a>, Refusal> {
+        let php = folder.join("index.php");
+        if Lookup::find(&php) == Found::File {
+            return Ok(Route::Script(Script {
+                filename: Cow::Owned(php.into_os_string().into_encoded_bytes()),
+                name: Cow::Owned([path, b"index.php"].concat()),
+                info: Cow::Borrowed(b""),
+            }));
+        }
+        let html = folder.join("index.html");
+        if Lookup::find(&html) == Found::File {
+            return Ok(Route::File(html));
+        }
+        self.front(Refusal::NotFound)
+    }
+
+    fn front(&self, otherwise: Refusal) -> Result<Route<'_>, Refusal> {
+        let front = self.front.as_ref().ok_or(otherwise)?;
+        Ok(Route::Script(Script {
+            filename: Cow::Borrowed(&front.filename),
+            name: Cow::Borrowed(&front.name),
+            info: Cow::Borrowed(b""),
+        }))
+    }
+
+    fn is_vendor(&self, path: &[u8]) -> bool {
+        self.hides_vendor && (path == b"/vendor" || path.starts_with(b"/vendor/"))
+    }
+
+    fn full(&self, path: &[u8]) -> PathBuf {
+        let mut full = Vec::with_capacity(self.root().len() + path.len());
+        full.extend_from_slice(self.root());
+        full.extend_from_slice(path);
+        PathBuf::from(OsString::from_vec(full))
+    }
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    File,
+    Folder,
+    Nothing,
+}
+
+/// Asks the file system, and remembers for a moment what is not there. One a reactor.
+#[derive(Debug, Default)]
+pub(in crate::edge) struct Lookup {
+    misses: Mutex<Misses>,
+}
+
+#[derive(Debug, Default)]
+struct Misses {
+    /// Number of the router that did not find them: another one has another root, or newer files.
+    router: u64,
+    until: HashMap<Box<[u8]>, Instant>,
+}
+
+impl Misses {
+    fn of(&mut self, router: u64) -> &mut HashMap<Box<[u8]>, Instant> {
+        if self.router != router {
+            self.router = router;
+            self.until.clear();
+        }
+        &mut self.until
+    }
+}
+
+impl Lookup {
+    fn find(full: &Path) -> Found {
+        match std::fs::metadata(full) {
+            Ok(meta) if meta.is_file() => Found::File,
+            Ok(meta) if meta.is_dir() => Found::Folder,
+            _ => Found::Nothing,
+        }
+    }
+
+    fn find_remembering(
+        &self,
+        router: u64,
+        (path, now): (&[u8], Instant),
+        full: impl FnOnce() -> PathBuf,
+    ) -> Found {
+        let mut misses = self.misses.lock().unwrap_or_else(PoisonError::into_inner);
+        let misses = misses.of(router);
+        if misses.get(path).is_some_and(|until| now < *until) {
+            return Found::Nothing;
+        }
+        let found = Self::find(&full());
+        if found == Found::File {
+            misses.remove(path);
+        } else {
+            if misses.len() >= MISSES {
+                misses.clear();
+            }
+            misses.insert(path.into(), now + MISS_TTL);
+        }
+        found
+    }
+}
+
+/// The path that a target means, as nginx reads it: decoded once, slashes merged, `.` and `..` resolved. 400 for what is no
+/// encoding, for NUL, and for a path above the root.
+pub(in crate::edge) fn decode(raw: &str) -> Result<Cow<'_, [u8]>, Refusal> {
+    let bytes = raw.as_bytes();
+    if bytes.is_empty() {
+        return Ok(Cow::Borrowed(b"/"));
+    }
+    let plain = !bytes.contains(&b'%') && !bytes.windows(2).any(|pair| matches!(pair, [b'/', b'/' | b'.']));
+    if plain {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            decoded.push(first);
+            continue;
+        }
+        let (Some(high), Some(low)) = (
+            tail.first().copied().and_then(hex),
+            tail.get(1).copied().and_then(hex),
+        ) else {
+            return Err(Refusal::BadRequest("encoding of the path"));
+        };
+        decoded.push(high * 16 + low);
+        rest = tail.get(2..).unwrap_or_default();
+    }
+    if decoded.contains(&0) {
+        return Err(Refusal::BadRequest("NUL in the path"));
+    }
+    resolve(&decoded).map(Cow::Owned)
+}
+
+/// `.` and `..` resolved, slashes merged.
+pub(super) fn resolve(path: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let mut out: Vec<u8> = Vec::with_capacity(path.len());
+    let mut segments = path.split(|&b| b == b'/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        match segment {
+            b"" | b"." => {}
+            b".." => {
+                let parent = out.iter().rposition(|&b| b == b'/');
+                out.truncate(parent.ok_or(Refusal::BadRequest("path above the root"))?);
+            }
+            name => {
+                out.push(b'/');
+                out.extend_from_slice(name);
+                continue;
+            }
+        }
+        if last {
+            out.push(b'/');
+        }
+    }
+    if out.is_empty() {
+        out.push(b'/');
+    }
+    Ok(out)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
+}
+
+/// `path`, encoded for a `Location`.
+pub(super) fn encode(path: &[u8]) -> String {
+    let mut out = String::with_capacity(path.len() + 1);
+    for &b in path {
+        if b.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&b) {
+            out.push(char::from(b));
+        } else {
+            out.push('%');
+            for nibble in [b >> 4, b & 15] {
+                out.push(
+                    char::from_digit(u32::from(nibble), 16)
+                        .unwrap_or('0')
+                        .to_ascii_uppercase(),
+                );
+            }
+        }
+    }
+    out
+}
+
+/// `^(.+?\.php)(/.*)?$`
+pub(super) fn split_script(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut from = 0;
+    loop {
+        let at = path.get(from..)?.windows(4).position(|w| w == b".php")? + from;
+        let end = at + 4;
+        if at > 0 && matches!(path.get(end), None | Some(b'/')) {
+            return path.split_at_checked(end);
+        }
+        from = end;
+    }
+}
+
+fn is_secret(path: &[u8]) -> bool {
+    is_hidden(path) || is_source(path) || is_private(path)
+}
+
+/// One of [`PRIVATE`].
+fn is_private(path: &[u8]) -> bool {
+    path.rsplit(|&b| b == b'/')
+        .next()
+        .is_some_and(|name| PRIVATE.contains(&name))
+}
+
+/// A name or folder that starts with a dot, but `/.well-known/` (RFC 8615).
+fn is_hidden(path: &[u8]) -> bool {
+    let rest = path.strip_prefix(b"/.well-known/").unwrap_or(path);
+    rest.starts_with(b".") || rest.windows(2).any(|pair| pair == b"/.")
+}
+
+/// `a.php`, `a.PHP`, `a.phtml`, `a.phar`, `a.php~`, `a.php.bak`: what a server without PHP would send as text.
+fn is_source(path: &[u8]) -> bool {
+    let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    name.split(|&b| b == b'.').skip(1).any(|part| {
+        let part = part.strip_suffix(b"~").unwrap_or(part);
+        part.get(..2)
+            .is_some_and(|start| start.eq_ignore_ascii_case(b"ph"))
+            && match part.get(2..).unwrap_or_default().to_ascii_lowercase().as_slice() {
+                b"tml" | b"ar" | b"t" | b"ps" => true,
+                rest => rest
+                    .strip_prefix(b"p")
+                    .is_some_and(|v| v.iter().all(u8::is_ascii_digit)),
+            }
+    })
+}
+
+#[cfg(test)]
+mod tests;
