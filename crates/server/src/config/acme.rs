@@ -61,7 +61,7 @@ pub(super) fn acme(reader: &mut Reader, dir: &Path, listens: bool) -> Option<Acm
     let contact = reader
         .list("tls.acme.contact")
         .map_or_else(Vec::new, |(texts, _)| texts);
-    let directory = reader.text("tls.acme.directory");
+    let directory = directory(reader);
     let folder = reader.text("tls.acme.folder");
     let challenge = reader.word_or("tls.acme.challenge", &words, Challenge::default());
     let agreed = reader.switch("tls.acme.agree_to_terms", false);
@@ -83,11 +83,24 @@ pub(super) fn acme(reader: &mut Reader, dir: &Path, listens: bool) -> Option<Acm
     Some(Acme {
         domains,
         contact: contact.iter().map(|text| address(text)).collect(),
-        directory: directory.map_or_else(|| LETS_ENCRYPT.to_owned(), |(text, _)| text),
+        directory,
         folder: dir.join(folder),
         challenge,
         ca,
     })
+}
+
+/// RFC 8555 §6.1: only HTTPS.
+fn directory(reader: &mut Reader) -> String {
+    const KEY: &str = "tls.acme.directory";
+    let Some((text, origin)) = reader.text(KEY) else {
+        return LETS_ENCRYPT.to_owned();
+    };
+    if !text.starts_with("https://") {
+        let form = "expected a URL that begins with https://";
+        reader.wrong(origin, KEY, &Value::Text(text.clone()), form);
+    }
+    text
 }
 
 /// An address of electronic mail may be written as it is.

@@ -179,3 +179,6 @@ fn hsts(reader: &mut Reader) -> Option<HeaderValue> {
     }
     value
 }
+
+#[cfg(test)]
+mod tests;
