@@ -192,11 +192,14 @@ async fn reasons(order: &mut Order) -> String {
 
 /// The account of before, or a new one.
 async fn account(acme: &Acme) -> anyhow::Result<Account> {
-    let file = account_file(acme);
     let folder = acme.folder.clone();
+    // Authorities give few of what could not be kept.
+    spawn_blocking(move || private::try_folder(&folder))
+        .await?
+        .with_context(|| format!("writing in {} (tls.acme.folder)", acme.folder.display()))?;
+    let file = account_file(acme);
     let path = file.clone();
     let kept = spawn_blocking(move || -> std::io::Result<Option<String>> {
-        private::folder(&folder)?;
         match fs::read_to_string(path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

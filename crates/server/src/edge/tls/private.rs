@@ -10,6 +10,14 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Makes a folder, and sees whether a file can be written in it.
+pub(crate) fn try_folder(path: &Path) -> io::Result<()> {
+    folder(path)?;
+    let probe = path.join("probe");
+    write(&probe, "")?;
+    fs::remove_file(probe)
+}
+
 /// Writes a file in the place of the one that may be there. Who reads it meanwhile, or after the power has failed, sees one or the
 /// other.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {

@@ -239,3 +239,23 @@ fn an_authority_that_refuses_is_quoted_and_nothing_stops() {
     drop(pebble);
     assert_eq!(curl(secure(&server), NAMES[0], &["-k"], "/b"), "hello from /b");
 }
+
+#[test]
+fn no_authority_is_asked_for_what_cannot_be_kept() {
+    let settings = [
+        format!("tls.listen='{}'", free()),
+        "tls.acme.domains='shop.test'".to_owned(),
+        "tls.acme.agree_to_terms=true".to_owned(),
+        format!("tls.acme.directory='https://{}/dir'", free()),
+        // Where nobody makes a file, root neither.
+        "tls.acme.folder='/proc/self/fdinfo'".to_owned(),
+        "pool.web.workers=1".to_owned(),
+    ];
+    let server = serve(&settings);
+    let event = server.log.wait("no certificate from the authority", |_| true);
+    let error = event["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("writing in /proc/self/fdinfo (tls.acme.folder)"),
+        "{error}"
+    );
+}
