@@ -94,6 +94,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         watch,
         admin_socket: admin_socket(&mut reader, &dir),
         admin_listen: address(&mut reader, "admin_listen"),
+        h2c_upgrade: reader.switch("h2c_upgrade", false),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         pools,
         name: named(&sources.dir),

@@ -216,7 +216,9 @@ async fn spoken<B: Backend>(
     (agreed_on, is_trusted): (Option<Version>, bool),
 ) -> Option<Version> {
     match (agreed_on, version(socket, shared, config).await) {
-        (None, Some(Version::Http1)) if !is_trusted => upgraded(socket, shared, config).await,
+        (None, Some(Version::Http1)) if config.h2c_upgrade && !is_trusted => {
+            upgraded(socket, shared, config).await
+        }
         // What was agreed on holds (RFC 9113 §3.3, §3.4).
         (Some(Version::Http2), Some(Version::Http1)) => None,
         (Some(Version::Http1), Some(_)) => Some(Version::Http1),

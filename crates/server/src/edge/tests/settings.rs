@@ -35,6 +35,7 @@ pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
         reload: Reload::default(),
         watch: false,
         admin_listen: None,
+        h2c_upgrade: false,
         admin_socket: AdminSocket::Off,
         spool_dir: std::env::temp_dir(),
     }

@@ -10,6 +10,11 @@ use super::wire::{Connection, Event, GOAWAY};
 use super::{PATIENCE, RESIDENT, curl};
 use crate::harness::{App, Server};
 
+/// One that upgrades.
+fn serve(settings: &[&str]) -> Server {
+    Server::start(&App::of_tests(), &[settings, &["h2c_upgrade=true"]].concat())
+}
+
 /// Asks for `target`, and to be upgraded.
 fn offer(server: &Server, target: &str, more: &str) -> TcpStream {
     let mut socket = TcpStream::connect(server.address()).unwrap();
@@ -38,7 +43,7 @@ fn upgraded(server: &Server, target: &str) -> Connection {
 
 #[test]
 fn curl_is_upgraded_and_goes_on_in_http_2() {
-    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let server = serve(&RESIDENT);
     let text = curl(
         &server,
         &["--http2", "-H", "Cookie: a=1", "-H", "X-A: b"],
@@ -68,23 +73,29 @@ fn curl_is_upgraded_and_goes_on_in_http_2() {
 
 #[test]
 fn a_request_with_a_body_is_answered_in_http_1() {
-    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let server = serve(&RESIDENT);
     let format = ["--http2", "-d", "12345", "-w", " %{http_version} %{http_code}"];
     assert_eq!(curl(&server, &format, "/length"), "5 1.1 200");
 }
 
 #[test]
-fn what_a_proxy_passes_on_is_answered_in_http_1() {
+fn nobody_is_upgraded_who_need_not_be() {
     let server = Server::start(&App::of_tests(), &RESIDENT);
+    assert_eq!(status(&offer(&server, "/a", "")), "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn what_a_proxy_passes_on_is_answered_in_http_1() {
+    let server = serve(&RESIDENT);
     let socket = offer(&server, "/a", "X-Forwarded-For: 192.0.2.1\r\n");
     assert_eq!(status(&socket), "HTTP/1.1 200 OK");
-    let trusting = Server::start(&App::of_tests(), &["proxy.trusted=['127.0.0.0/8']"]);
+    let trusting = serve(&["proxy.trusted=['127.0.0.0/8']"]);
     assert_eq!(status(&offer(&trusting, "/a", "")), "HTTP/1.1 200 OK");
 }
 
 #[test]
 fn streams_go_on_after_the_first() {
-    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let server = serve(&RESIDENT);
     let mut connection = upgraded(&server, "/a");
     assert_eq!(connection.body(1), b"hello from /a");
     connection.get(3, "/b");
@@ -96,7 +107,7 @@ fn streams_go_on_after_the_first() {
 
 #[test]
 fn limits_hold_for_a_request_that_is_upgraded() {
-    let server = Server::start(&App::of_tests(), &["limits.header_count=5"]);
+    let server = serve(&["limits.header_count=5"]);
     let socket = offer(&server, "/a", "A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: 5\r\nF: 6\r\n");
     assert_eq!(status(&socket), "HTTP/1.1 101 Switching Protocols");
     let body = Connection::over(socket).body(1);
@@ -105,7 +116,7 @@ fn limits_hold_for_a_request_that_is_upgraded() {
 
 #[test]
 fn who_agreed_and_says_nothing_is_closed_in_time() {
-    let server = Server::start(&App::of_tests(), &["limits.header_timeout='500 ms'"]);
+    let server = serve(&["limits.header_timeout='500 ms'"]);
     let mut socket = offer(&server, "/a", "");
     assert_eq!(status(&socket), "HTTP/1.1 101 Switching Protocols");
     assert_eq!(socket.read(&mut [0]).unwrap(), 0);
@@ -123,7 +134,7 @@ fn who_agreed_and_says_nothing_is_closed_in_time() {
 
 #[test]
 fn a_stop_lets_an_upgraded_request_finish() {
-    let mut server = Server::start(&App::of_tests(), &RESIDENT);
+    let mut server = serve(&RESIDENT);
     let open = server.file("open");
     let mut connection = upgraded(&server, &format!("/gate?open={}", open.display()));
     server.log.wait("php", |event| event["text"] == "at the gate");
