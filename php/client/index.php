@@ -174,7 +174,7 @@ final class Request
 
 /**
  * The body of a request: as it came, or written anew, if it is a form with files, which PHP has taken apart already:
- * php://input is empty then. With `enable_post_data_reading = 0` PHP leaves forms alone, so that they pass as they came.
+ * php://input is empty then. With `enable_post_data_reading = 0` PHP leaves forms alone, and they pass as they came.
  */
 final class Body
 {
