@@ -109,7 +109,7 @@ fn a_worker_script_that_ends_after_some_requests_is_replaced_unnoticed() {
     };
     let server = Server::start(&app, &["pool.web.workers=1", "pool.web.isolation=none"]);
     ask(&server);
-    assert!(server.log.count("worker ready") >= 4, "{}", server.log.text());
+    server.log.wait_for_count("worker ready", 4);
     // What the script counts is put back, too.
     let server = Server::start(&app, &["pool.web.workers=1"]);
     ask(&server);
