@@ -6,6 +6,7 @@ use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, StatusCode};
 
 use super::records::{self, Completion, Kind};
+use crate::edge::reply::put_lines;
 
 /// The head.
 pub(super) fn head(status: StatusCode, reason: &[u8], headers: &HeaderMap) -> BytesMut {
@@ -19,13 +20,7 @@ pub(super) fn head(status: StatusCode, reason: &[u8], headers: &HeaderMap) -> By
     head.put_slice(b" ");
     head.put_slice(reason);
     head.put_slice(b"\r\n");
-    for (name, value) in headers {
-        head.put_slice(name.as_str().as_bytes());
-        head.put_slice(b": ");
-        head.put_slice(value.as_bytes());
-        head.put_slice(b"\r\n");
-    }
-    head.put_slice(b"\r\n");
+    put_lines(&mut head, headers);
     head
 }
 

@@ -17,6 +17,7 @@ use super::framing::{Framing, Malformed, TOO_LONG};
 use crate::config::Limits;
 use crate::edge::files::sendfile::{self, Outbox};
 use crate::edge::progress::{Phase, Progress};
+use crate::edge::reply;
 use crate::edge::transport::Transport;
 
 /// Bytes read at once. One buffer a thread: an idle connection holds none.
@@ -208,11 +209,5 @@ fn put_head(out: &mut Vec<u8>, status: StatusCode, headers: &HeaderMap) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.to_string().as_bytes());
     out.extend_from_slice(b"\r\n");
-    for (name, value) in headers {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-    out.extend_from_slice(b"\r\n");
+    reply::put_lines(out, headers);
 }

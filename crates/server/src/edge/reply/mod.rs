@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use tracing::{debug, error, warn};
@@ -419,6 +419,17 @@ fn script_content(body: ResponseBody, length: Option<u64>) -> Content {
         }
         ResponseBody::Stream(stream) => Content::Stream(stream, length),
     }
+}
+
+/// Appends headers as lines, and the empty one behind them.
+pub(super) fn put_lines(out: &mut impl BufMut, headers: &HeaderMap) {
+    for (name, value) in headers {
+        out.put_slice(name.as_str().as_bytes());
+        out.put_slice(b": ");
+        out.put_slice(value.as_bytes());
+        out.put_slice(b"\r\n");
+    }
+    out.put_slice(b"\r\n");
 }
 
 /// The one valid `Content-Length` of a script; others are removed.
