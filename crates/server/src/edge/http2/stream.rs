@@ -79,7 +79,7 @@ pub(super) async fn serve<B: Backend>(
         let length = || HeaderValue::from(length);
         parts.headers.entry(header::CONTENT_LENGTH).or_insert_with(length);
     }
-    let announced = length_of(&parts.headers);
+    let announced = reply::announced_length(&parts.headers);
     let sent = match respond.send_response(Response::from_parts(parts, ()), ended) {
         Ok(_) if ended => Ok(()),
         Ok(stream) => send(stream, body, announced, &client).await,
@@ -193,10 +193,6 @@ async fn has_room(
 fn asks_to_continue(headers: &HeaderMap) -> bool {
     let value = headers.get(header::EXPECT);
     value.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
-}
-
-fn length_of(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 #[cfg(test)]

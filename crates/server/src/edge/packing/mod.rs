@@ -22,6 +22,7 @@ use tokio::time::{Sleep, sleep};
 use self::coding::Accepted;
 use self::encoder::Encoder;
 use super::files::body::FileBody;
+use super::reply::announced_length;
 use super::reply::body::{BrokenOff, Content, Stream};
 use crate::config::{Coding, Compression};
 use crate::dispatch::held::{self, Held};
@@ -45,7 +46,7 @@ pub(super) fn answer(
         return response;
     }
     let least = settings.min_size.0;
-    let announced = announced(response.headers());
+    let announced = announced_length(response.headers());
     let length = match response.body() {
         Content::Whole(bytes) => Some(bytes.len() as u64),
         Content::Stream(_, length) => *length,
@@ -114,10 +115,6 @@ fn may_be(response: &Response<Content>, settings: &Compression) -> bool {
         && !headers.contains_key(header::CONTENT_ENCODING)
         && !headers.contains_key(header::CONTENT_RANGE)
         && !coding::is_fixed(headers)
-}
-
-fn announced(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Where the bytes come from.

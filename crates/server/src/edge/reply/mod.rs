@@ -421,6 +421,11 @@ fn script_content(body: ResponseBody, length: Option<u64>) -> Content {
     }
 }
 
+/// The length that a response says it has.
+pub(super) fn announced_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 /// Appends headers as lines, and the empty one behind them.
 pub(super) fn put_lines(out: &mut impl BufMut, headers: &HeaderMap) {
     for (name, value) in headers {
