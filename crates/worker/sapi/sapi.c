@@ -382,10 +382,13 @@ bool sapi_boot(const sapi_host *host, const char *ini, const char *ini_path)
 	hearth_child_startup();
 	zend_signal_startup();
 	sapi_startup(&hearth_module);
-	/* sapi_startup() forgets the entries and copies the struct: the copy counts from here on. */
+	/*
+	 * sapi_startup() forgets the entries and copies the struct; php_module_startup() copies it again before it reads
+	 * the ini files. So both get each of these.
+	 */
 	sapi_module.ini_entries = hearth_module.ini_entries = (char *) ini;
 	sapi_module.php_ini_path_override = hearth_module.php_ini_path_override = (char *) ini_path;
-	sapi_module.php_ini_ignore_cwd = 1;
+	sapi_module.php_ini_ignore_cwd = hearth_module.php_ini_ignore_cwd = 1;
 	/* PHP_BINARY; as in main/main.c php_binary_init() (8.2), which follows the link. */
 	sapi_module.executable_location = hearth_module.executable_location = "/proc/self/exe";
 	if (hearth_module.startup(&hearth_module) == FAILURE) {

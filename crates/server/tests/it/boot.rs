@@ -89,3 +89,53 @@ fn a_server_whose_output_nobody_reads_serves() {
     assert!(ready.starts_with("hearth: ready on "), "{ready:?}");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+/// As under php-fpm: else whoever may write to the application's folder decides about PHP's settings.
+#[test]
+fn a_php_ini_in_the_current_folder_is_not_read() {
+    let app = Folder::with(
+        "planted",
+        &[
+            ("php.ini", "precision = 7\n"),
+            ("php-hearth.ini", "precision = 7\n"),
+            (
+                "public/index.php",
+                "<?php echo ini_get('precision'), ' ', getcwd();",
+            ),
+            (
+                "worker.php",
+                "<?php while (hearth_handle_request(function () { echo ini_get('precision'), ' ', getcwd(); })) {}",
+            ),
+            ("public/php.ini", "precision = 7\n"),
+        ],
+    );
+    let modes: [&[&str]; 3] = [
+        &["pool.web.mode=classic"],
+        &["pool.web.mode=resident", "pool.web.script=worker.php"],
+        &[
+            "pool.web.mode=resident",
+            "pool.web.script=worker.php",
+            "pool.web.chdir=public",
+        ],
+    ];
+    for mode in modes {
+        let server = Server::start(
+            &app.app().in_its_folder(),
+            &[mode, &["pool.web.workers=1"]].concat(),
+        );
+        let text = server.get("/").text();
+        assert!(text.starts_with("14 "), "{mode:?}: {text}");
+    }
+    let run =
+        std::process::Command::new(Path::new(env!("CARGO_BIN_EXE_hearth")).with_file_name("hearth-worker"))
+            .args(["run", "public/index.php"])
+            .current_dir(app.path())
+            .output()
+            .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(
+        text.contains("14 "),
+        "{text}{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+}

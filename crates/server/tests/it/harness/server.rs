@@ -28,6 +28,8 @@ pub(crate) struct App {
     flags: Vec<String>,
     /// A program that runs the server, with its arguments.
     runner: Vec<OsString>,
+    /// Whether the application's folder is the server's own, too.
+    in_its_folder: bool,
 }
 
 impl App {
@@ -52,7 +54,14 @@ impl App {
             environment: Vec::new(),
             flags: Vec::new(),
             runner: Vec::new(),
+            in_its_folder: false,
         }
+    }
+
+    /// The same, with the server started in its folder.
+    pub(crate) fn in_its_folder(mut self) -> Self {
+        self.in_its_folder = true;
+        self
     }
 
     /// The same with one more variable in its environment.
@@ -82,6 +91,9 @@ impl App {
             .chain([hearth.as_os_str()]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words);
+        if self.in_its_folder {
+            command.current_dir(&self.dir);
+        }
         command
     }
 }
