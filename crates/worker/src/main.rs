@@ -10,6 +10,7 @@ mod isolation;
 mod leaks;
 mod obstacles;
 mod php;
+mod privileges;
 mod process;
 mod rewind;
 mod run;

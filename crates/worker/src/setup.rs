@@ -11,7 +11,7 @@ use ipc::control::{Process, Resource};
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Rlimit, geteuid, set_dumpable_behavior};
 
-use crate::process;
+use crate::{privileges, process};
 
 /// Who the process is to be.
 struct Account {
@@ -58,7 +58,7 @@ pub(crate) fn apply(settings: &Process) -> Result<(), String> {
         };
         change_to(&account).map_err(|why| format!("{who}: {why}"))?;
     }
-    Ok(())
+    privileges::give_up()
 }
 
 fn join(cgroup: &Path) -> io::Result<()> {
@@ -182,14 +182,14 @@ fn group_named(text: &str) -> Result<u32, String> {
 
 fn change_to(account: &Account) -> Result<(), String> {
     let &Account { uid, gid, ref name } = account;
-    let is_root = geteuid().is_root();
-    if !is_root && uid == geteuid().as_raw() && gid == rustix::process::getegid().as_raw() {
+    let may_change = privileges::may_change_account().map_err(|error| format!("capget: {error}"))?;
+    if !may_change && uid == geteuid().as_raw() && gid == rustix::process::getegid().as_raw() {
         return Ok(());
     }
-    if !is_root {
-        return Err(
-            "only root can change user and group: start hearth as root, or leave them out".to_owned(),
-        );
+    if !may_change {
+        return Err("running PHP as another user takes CAP_SETUID, CAP_SETGID and CAP_KILL: start hearth as root or with \
+                    these three, or leave the setting out"
+            .to_owned());
     }
     // The user last: after that nothing of this is permitted.
     match name {
@@ -199,9 +199,10 @@ fn change_to(account: &Account) -> Result<(), String> {
         None => succeed("setgroups", unsafe { libc::setgroups(1, &raw const gid) })?,
     }
     // SAFETY: touches no memory.
-    succeed("setgid", unsafe { libc::setgid(gid) })?;
+    succeed("setresgid", unsafe { libc::setresgid(gid, gid, gid) })?;
     // SAFETY: as above.
-    succeed("setuid", unsafe { libc::setuid(uid) })?;
+    succeed("setresuid", unsafe { libc::setresuid(uid, uid, uid) })?;
+    privileges::is_entirely(uid, gid)?;
     // Another user costs a process both (prctl(2)): its own /proc, which the rewind reads, and its end with the server.
     set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(|error| format!("prctl: {error}"))?;
     process::die_with_parent().map_err(|error| format!("prctl: {error}"))

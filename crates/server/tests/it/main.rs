@@ -32,6 +32,7 @@ mod isolation;
 mod killed;
 mod leaks;
 mod leaky;
+mod least_privilege;
 mod legacy;
 mod limits;
 mod listeners;

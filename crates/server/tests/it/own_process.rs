@@ -315,7 +315,7 @@ fn what_cannot_be_done_is_said_before_anything_is_served() {
     for (set, expected) in [
         (
             "pool.web.user=root",
-            "pool.web.user = \"root\": only root can change user and group",
+            "pool.web.user = \"root\": running PHP as another user takes CAP_SETUID, CAP_SETGID and CAP_KILL",
         ),
         ("pool.web.nice=-5", "pool.web.nice = -5: Permission denied"),
     ] {

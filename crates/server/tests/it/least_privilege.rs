@@ -1,0 +1,195 @@
+//! A server that is not root and has a few capabilities, as the unit and the image of `dist/` run it: PHP gets none of them.
+
+use std::ffi::OsStr;
+use std::fmt::Write;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+
+use crate::harness::{App, Folder, Server, is_root};
+
+/// Number of the server's user, which has no entry and owns nothing.
+const SERVER: u32 = 54_322;
+
+const TELL: &str = r"<?php
+function tell(): void
+{
+    if (isset($_GET['hang'])) {
+        for (;;) {
+        }
+    }
+    $lines = preg_grep('/^(Uid|Gid|Groups|Cap(Inh|Prm|Eff|Amb)):/', file('/proc/self/status'));
+    echo implode('', array_map(static fn ($line) => trim(preg_replace('/\s+/', ' ', $line)) . PHP_EOL, $lines));
+}
+";
+
+const MODES: [&[&str]; 4] = [
+    &["pool.web.mode=classic", "pool.web.script=index.php"],
+    &["pool.web.mode=resident", "pool.web.script=worker.php"],
+    &[
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.isolation_method=fork",
+    ],
+    &[
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.isolation=none",
+    ],
+];
+
+fn project() -> Folder {
+    Folder::with(
+        "privilege",
+        &[
+            ("tell.php", TELL),
+            ("index.php", "<?php require_once __DIR__ . '/tell.php'; tell();"),
+            (
+                "worker.php",
+                "<?php require_once __DIR__ . '/tell.php'; while (hearth_handle_request(tell(...))) {}",
+            ),
+        ],
+    )
+}
+
+/// `project`, served by a user of its own with capabilities such as `+kill`.
+fn served_with(project: &Folder, capabilities: &str) -> App {
+    let number = SERVER.to_string();
+    let inheritable = format!("--inh-caps=-all,{capabilities}");
+    let ambient = format!("--ambient-caps=-all,{capabilities}");
+    let words = [
+        "setpriv",
+        "--reuid",
+        &number,
+        "--regid",
+        &number,
+        "--clear-groups",
+        &inheritable,
+        &ambient,
+    ];
+    project.app().run_by(&words.map(OsStr::new))
+}
+
+/// What `/proc/self/status` says of a process without capabilities.
+fn powerless(user: u32, group: u32, groups: &str) -> String {
+    let mut expected =
+        format!("Uid: {user} {user} {user} {user}\nGid: {group} {group} {group} {group}\n{groups}\n");
+    for set in ["Inh", "Prm", "Eff", "Amb"] {
+        writeln!(expected, "Cap{set}: 0000000000000000").unwrap();
+    }
+    expected
+}
+
+#[test]
+fn a_server_with_three_capabilities_runs_php_as_another_user_without_any() {
+    if !is_root() {
+        return;
+    }
+    let project = project();
+    let app = served_with(&project, "+setuid,+setgid,+kill");
+    for mode in MODES {
+        let settings = [
+            mode,
+            &[
+                "admin_socket=off",
+                "pool.web.user=www-data",
+                "pool.web.workers=1",
+                "pool.web.request_timeout=100 ms",
+                "pool.web.request_grace=0 s",
+                "reload.keep_previous=0 s",
+            ],
+        ]
+        .concat();
+        let server = Server::start(&app, &settings);
+        let expected = powerless(33, 33, "Groups: 33");
+        assert_eq!(server.get("/").text(), expected, "{mode:?}");
+        // Signals of the server reach processes of another user.
+        assert_eq!(server.get("/?hang=1").status, 504);
+        server.log.wait("worker killed", |_| true);
+        assert_eq!(server.get("/").text(), expected, "{mode:?}");
+        server.signal(Signal::HUP);
+        server.log.wait("zygote ended", |_| true);
+        assert_eq!(server.get("/").text(), expected, "{mode:?}");
+    }
+}
+
+#[test]
+fn what_runs_php_for_such_a_server_ends_with_it() {
+    if !is_root() {
+        return;
+    }
+    let project = project();
+    let app = served_with(&project, "+setuid,+setgid,+kill");
+    let mut server = Server::start(
+        &app,
+        &[
+            "admin_socket=off",
+            "pool.web.mode=classic",
+            "pool.web.user=www-data",
+        ],
+    );
+    let mut pidfds = Vec::new();
+    for message in ["zygote started", "worker ready"] {
+        let pid = server.log.wait(message, |_| true)["pid"].as_i64().unwrap();
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        pidfds.push(pidfd_open(pid, PidfdFlags::empty()).unwrap());
+    }
+    server.signal(Signal::KILL);
+    server.wait_for_end();
+    for pidfd in &pidfds {
+        let patience = Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
+        assert_eq!(poll(&mut ended, Some(&patience)).unwrap(), 1);
+    }
+}
+
+#[test]
+fn the_server_s_capabilities_do_not_reach_php_of_the_same_user() {
+    if !is_root() {
+        return;
+    }
+    let project = project();
+    let app = served_with(&project, "+setuid,+setgid,+kill,+net_bind_service");
+    let group = format!("pool.web.group={SERVER}");
+    for mode in MODES {
+        let settings = [mode, &["admin_socket=off", "pool.web.workers=1"]].concat();
+        let server = Server::start(&app, &settings);
+        assert_eq!(
+            server.get("/").text(),
+            powerless(SERVER, SERVER, "Groups:"),
+            "{mode:?}"
+        );
+        let settings = [&settings[..], &[&group]].concat();
+        let server = Server::start(&app, &settings);
+        let groups = format!("Groups: {SERVER}");
+        assert_eq!(
+            server.get("/").text(),
+            powerless(SERVER, SERVER, &groups),
+            "{mode:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_could_not_end_its_workers_does_not_start_them() {
+    if !is_root() {
+        return;
+    }
+    let project = project();
+    let app = served_with(&project, "+setuid,+setgid");
+    let failed = Server::fail(
+        &app,
+        &[
+            "admin_socket=off",
+            "pool.web.mode=classic",
+            "pool.web.user=www-data",
+        ],
+    );
+    let said = failed.log.wait_for_line("error: the application did not boot: ");
+    let expected =
+        "pool.web.user = \"www-data\": running PHP as another user takes CAP_SETUID, CAP_SETGID and CAP_KILL";
+    assert!(said.contains(expected), "{said}");
+}
