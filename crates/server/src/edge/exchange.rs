@@ -328,6 +328,7 @@ pub(super) fn file_asked<'a, P>(
         packing: !unpacked,
         siblings: true,
         outbox,
+        source: false,
         kind: None,
     }
 }

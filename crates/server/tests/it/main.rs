@@ -43,6 +43,7 @@ mod own_process;
 mod parity;
 mod pools;
 mod proxies;
+mod published;
 mod randomness;
 mod recycling;
 mod refusal;

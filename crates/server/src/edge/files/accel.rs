@@ -129,6 +129,7 @@ pub(in crate::edge) async fn send(
         script.remove(header::CONTENT_TYPE);
     }
     asked.kind = script.get(header::CONTENT_TYPE).cloned();
+    asked.source = true;
     if script.contains_key(header::CONTENT_ENCODING) {
         (asked.packing, asked.siblings) = (false, false);
     }

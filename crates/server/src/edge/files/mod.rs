@@ -50,6 +50,8 @@ pub(super) struct Asked<'a> {
     pub(super) siblings: bool,
     /// Of the connection, if the kernel can send files over it.
     pub(super) outbox: Option<&'a Arc<Outbox>>,
+    /// Whether PHP source may be sent: where a script has chosen the file.
+    pub(super) source: bool,
     /// `Content-Type`, if somebody knows better than the name tells.
     pub(super) kind: Option<HeaderValue>,
 }
@@ -75,6 +77,9 @@ pub(super) async fn serve(asked: &Asked<'_>, path: PathBuf) -> Result<Response<C
 /// The response for the file that is at `path` now.
 async fn look(asked: &Asked<'_>, path: &Path) -> Result<Response<Content>, Refusal> {
     let kept = asked.files.get(path).await.map_err(refusal)?;
+    if kept.is_source && !asked.source {
+        return Err(Refusal::NotFound);
+    }
     let (form, varies) = form(asked, kept, path).await;
     let mut response = represent(asked, &form)?;
     if varies {

@@ -31,6 +31,8 @@ const MANY: usize = 4096;
 const PACKED_MOST: u64 = 4 * 1024 * 1024;
 /// A file that was written so lately may be written again without its times showing it.
 const SETTLED: Duration = Duration::from_secs(2);
+/// Bytes of a large file that are looked at for PHP.
+const BEGINNING: u64 = 512;
 /// How long it is taken for granted which compressed files lie beside one.
 const SIBLINGS_TTL: Duration = Duration::from_secs(1);
 /// The codings of files, and how their names end.
@@ -72,6 +74,8 @@ pub(super) struct Kept {
     pub(super) last_modified: HeaderValue,
     /// `Content-Type`
     pub(super) kind: HeaderValue,
+    /// It is PHP source, whatever its name.
+    pub(super) is_source: bool,
     /// All of it, if it is small.
     pub(super) small: Option<Bytes>,
     siblings: Mutex<Option<(Instant, Siblings)>>,
@@ -200,19 +204,19 @@ impl Files {
 impl Kept {
     async fn read(path: &Path) -> io::Result<Self> {
         let (file, identity) = open(path)?;
-        let size = identity.size;
-        let small = if size > body::CHUNK {
-            None
-        } else if let Some(bytes) = body::read_now(&file, 0, size) {
-            Some(bytes?)
+        let is_small = identity.size <= body::CHUNK;
+        let end = if is_small { identity.size } else { BEGINNING };
+        let bytes = if let Some(bytes) = body::read_now(&file, 0, end) {
+            bytes?
         } else {
-            let read = tokio::task::spawn_blocking(move || body::read(&file, 0, size)).await;
-            Some(read.map_err(io::Error::other)??)
+            let read = tokio::task::spawn_blocking(move || body::read(&file, 0, end)).await;
+            read.map_err(io::Error::other)??
         };
-        Ok(Self::new(path, identity, small))
+        Ok(Self::new(path, identity, (bytes, is_small)))
     }
 
-    fn new(path: &Path, identity: Identity, small: Option<Bytes>) -> Self {
+    /// `beginning`: its first bytes, and whether they are all.
+    fn new(path: &Path, identity: Identity, (beginning, is_all): (Bytes, bool)) -> Self {
         let seconds = u64::try_from(identity.modified.0).unwrap_or(0);
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         // A compressed file must never be taken for what it was made of.
@@ -233,7 +237,8 @@ impl Kept {
                 modified,
                 size: identity.size,
             },
-            small,
+            is_source: is_source(&beginning),
+            small: is_all.then_some(beginning),
             siblings: Mutex::default(),
             packed: Default::default(),
         }
@@ -269,6 +274,19 @@ fn open(path: &Path) -> io::Result<(File, Identity)> {
         return Err(io::ErrorKind::NotFound.into());
     }
     Ok((file, Identity::of(&meta)))
+}
+
+/// Whether a file that begins so is PHP source: `<?php` or `<?=` behind a byte order mark, the line that names its interpreter, and blanks.
+fn is_source(beginning: &[u8]) -> bool {
+    let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
+    let is_command = text.starts_with(b"#!");
+    let line = text.iter().position(|&b| b == b'\n').filter(|_| is_command);
+    let text = text.get(line.unwrap_or(0)..).unwrap_or_default();
+    let text = text.trim_ascii_start();
+    let tag = text
+        .get(..5)
+        .is_some_and(|tag| tag.eq_ignore_ascii_case(b"<?php"));
+    tag || text.starts_with(b"<?=")
 }
 
 /// Whether its last change is so old that another one has another time.

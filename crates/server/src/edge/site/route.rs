@@ -1,10 +1,8 @@
 //! Which file or script answers a path? The rules of a usual nginx site in front of php-fpm.
 //!
 //! Classic: `try_files $uri $uri/ FRONT`, `*.php` with `PATH_INFO`, index files. Resident: an existing file is served, everything else
-//! goes to the application. Files whose name or folder starts with a dot (but `/.well-known/`), PHP sources and what describes a
-//! project (`hearth.toml`, `composer.json`, …) name no file, so they are never sent; where the document root is the project folder
-//! itself, neither is anything below `vendor`, scripts included. Symbolic links are followed, as nginx does. Depends on the
-//! configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
+//! goes to the application. A path that `private` knows names no file, so it is never sent. Symbolic links are followed, as nginx
+//! does. Depends on the configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,6 +15,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::private;
 use crate::config::{Mode, Pool, Rule};
 use crate::edge::reply::Refusal;
 use crate::edge::reply::error_pages::Pages;
@@ -24,16 +23,6 @@ use crate::edge::reply::error_pages::Pages;
 /// How long a path may be taken to name no file although one was put there meanwhile. Saves a `stat` for each further request to
 /// the same path of a resident application.
 const MISS_TTL: Duration = Duration::from_secs(1);
-/// Files that describe a project, and may tell an attacker versions or passwords. A document root that is the project folder itself
-/// (`WordPress`, plain scripts) holds them. In any folder: plugins bring their own.
-const PRIVATE: [&[u8]; 6] = [
-    b"hearth.toml",
-    b"composer.json",
-    b"composer.lock",
-    b"symfony.lock",
-    b"auth.json",
-    b"php.ini",
-];
 /// Paths remembered to name no file.
 const MISSES: usize = 1024;
 
@@ -72,8 +61,8 @@ pub(in crate::edge) struct Router {
     mode: Mode,
     root: PathBuf,
     front: Option<Front>,
-    /// `/vendor/` is Composer's, not the site's.
-    hides_vendor: bool,
+    /// The document root is the folder of the project itself.
+    is_project: bool,
     rules: Vec<Rule>,
     /// See [`Pool::internal`].
     internal: Vec<(String, PathBuf)>,
@@ -114,8 +103,7 @@ impl Router {
             number: ROUTERS.fetch_add(1, Ordering::Relaxed),
             pool: pool.name.as_str().into(),
             mode: pool.mode,
-            // A public folder may well have a `vendor` of its own, with style sheets.
-            hides_vendor: root == pool.dir,
+            is_project: root == pool.dir,
             root,
             front,
             rules: pool.rules.clone(),
@@ -170,7 +158,7 @@ impl Router {
     }
 
     fn resident<'a>(&'a self, path: &'a [u8], files: &Lookup, now: Instant) -> Route<'a> {
-        let nameable = !path.ends_with(b"/") && !is_secret(path) && !self.is_vendor(path);
+        let nameable = !path.ends_with(b"/") && !private::is_private(path, self.is_project);
         if nameable && files.find_remembering(self.number, (path, now), || self.full(path)) == Found::File {
             return Route::File(self.full(path));
         }
@@ -193,7 +181,7 @@ impl Router {
     fn classic<'a>(&'a self, path: &'a [u8]) -> Result<Route<'a>, Refusal> {
         if let Some((script, info)) = split_script(path) {
             let full = self.full(script);
-            if is_hidden(script) || self.is_vendor(script) || Lookup::find(&full) != Found::File {
+            if private::is_closed_to_scripts(script, self.is_project) || Lookup::find(&full) != Found::File {
                 return Err(Refusal::NotFound);
             }
             return Ok(Route::Script(Script {
@@ -202,7 +190,7 @@ impl Router {
                 info: Cow::Borrowed(info),
             }));
         }
-        if is_secret(path) || self.is_vendor(path) {
+        if private::is_private(path, self.is_project) {
             return self.front(Refusal::NotFound);
         }
         let full = self.full(path);
@@ -237,10 +225,6 @@ impl Router {
             name: Cow::Borrowed(&front.name),
             info: Cow::Borrowed(b""),
         }))
-    }
-
-    fn is_vendor(&self, path: &[u8]) -> bool {
-        self.hides_vendor && (path == b"/vendor" || path.starts_with(b"/vendor/"))
     }
 
     fn full(&self, path: &[u8]) -> PathBuf {
@@ -412,39 +396,6 @@ pub(super) fn split_script(path: &[u8]) -> Option<(&[u8], &[u8])> {
         }
         from = end;
     }
-}
-
-fn is_secret(path: &[u8]) -> bool {
-    is_hidden(path) || is_source(path) || is_private(path)
-}
-
-/// One of [`PRIVATE`].
-fn is_private(path: &[u8]) -> bool {
-    path.rsplit(|&b| b == b'/')
-        .next()
-        .is_some_and(|name| PRIVATE.contains(&name))
-}
-
-/// A name or folder that starts with a dot, but `/.well-known/` (RFC 8615).
-fn is_hidden(path: &[u8]) -> bool {
-    let rest = path.strip_prefix(b"/.well-known/").unwrap_or(path);
-    rest.starts_with(b".") || rest.windows(2).any(|pair| pair == b"/.")
-}
-
-/// `a.php`, `a.PHP`, `a.phtml`, `a.phar`, `a.php~`, `a.php.bak`: what a server without PHP would send as text.
-fn is_source(path: &[u8]) -> bool {
-    let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
-    name.split(|&b| b == b'.').skip(1).any(|part| {
-        let part = part.strip_suffix(b"~").unwrap_or(part);
-        part.get(..2)
-            .is_some_and(|start| start.eq_ignore_ascii_case(b"ph"))
-            && match part.get(2..).unwrap_or_default().to_ascii_lowercase().as_slice() {
-                b"tml" | b"ar" | b"t" | b"ps" => true,
-                rest => rest
-                    .strip_prefix(b"p")
-                    .is_some_and(|v| v.iter().all(u8::is_ascii_digit)),
-            }
-    })
 }
 
 #[cfg(test)]
