@@ -62,6 +62,11 @@ impl SocketFile {
         identity(&self.path).map(place) == self.identity.map(place)
     }
 
+    /// Whether both lead to one socket.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.identity.is_some() && self.identity == other.identity
+    }
+
     /// It is ours from now on.
     pub(crate) fn own(&self) {
         // Relaxed, here and below: a flag on its own, used on one thread.
@@ -100,18 +105,7 @@ pub(crate) fn bind(path: &Path, access: Access, backlog: i32) -> io::Result<Unix
     let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;
     flock(&folder, FlockOperation::LockExclusive)?;
     let address = SockAddr::unix(path)?;
-    if let Ok(about) = fs::symlink_metadata(path) {
-        if !about.file_type().is_socket() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "there is a file that is no socket",
-            ));
-        }
-        if is_served(&address)? {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        fs::remove_file(path)?;
-    }
+    vacate(path, &address)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // The mode of the socket, but for the umask, becomes that of the file (unix(7)), which so is never open to others.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
@@ -126,6 +120,36 @@ pub(crate) fn bind(path: &Path, access: Access, backlog: i32) -> io::Result<Unix
     }
     socket.listen(backlog)?;
     Ok(socket.into())
+}
+
+/// Gives the socket at `path` another name, in place of a socket on which nobody listens any more. `AddrInUse`: somebody does.
+pub(crate) fn add_name(path: &Path, name: &Path) -> io::Result<()> {
+    if identity(path) == identity(name) {
+        return Ok(());
+    }
+    vacate(name, &SockAddr::unix(name)?)?;
+    // Fails if another server has taken the name since.
+    fs::hard_link(path, name).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::ErrorKind::AddrInUse.into(),
+        _ => error,
+    })
+}
+
+/// Removes the socket at `path`, if there is one on which nobody listens.
+fn vacate(path: &Path, address: &SockAddr) -> io::Result<()> {
+    let Ok(about) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !about.file_type().is_socket() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "there is a file that is no socket",
+        ));
+    }
+    if is_served(address)? {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    fs::remove_file(path)
 }
 
 /// Whether somebody listens.
@@ -192,6 +216,22 @@ mod tests {
         );
         drop(live);
         bind(&folder.socket(), Access::Owner, 64).unwrap();
+    }
+
+    #[test]
+    fn a_socket_has_several_names_and_takes_none_from_another() {
+        let folder = Folder::new("names");
+        let (first, name) = (folder.socket(), folder.0.join("b.sock"));
+        let _listener = bind(&first, Access::Owner, 64).unwrap();
+        let other = bind(&name, Access::Owner, 64).unwrap();
+        assert_eq!(
+            add_name(&first, &name).unwrap_err().kind(),
+            io::ErrorKind::AddrInUse
+        );
+        drop(other);
+        add_name(&first, &name).unwrap();
+        add_name(&first, &name).unwrap();
+        assert!(std::os::unix::net::UnixStream::connect(&name).is_ok());
     }
 
     #[test]

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::HEALTH;
 use super::serve::PATIENCE;
+use super::{HEALTH, STATUS};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     /// Nobody listens.
     #[error(
-        "no server of {dir} is running (nobody answers on {tried}); start one with `hearth serve`, or name its socket with --socket"
+        "no server of {dir} is running (nobody answers on {tried}); start one with `hearth serve`. If it was started with --config, \
+         or with --set admin_socket=…, repeat that here, or name its socket with --socket"
     )]
     NotRunning {
         /// The project folder.
@@ -81,6 +82,13 @@ pub(crate) fn send(dir: &Path, paths: &[PathBuf], message: Message<'_>) -> Resul
         dir: dir.display().to_string(),
         tried: tried.join(", "),
     })
+}
+
+/// Number of the process that serves at `path`, if it says so.
+pub(super) fn pid_of_server(path: &Path) -> Option<u64> {
+    let stream = UnixStream::connect(path).ok()?;
+    let status = exchange(stream, path, Message::Ask(STATUS)).ok()?;
+    status.get("pid")?.as_u64()
 }
 
 fn exchange(mut stream: UnixStream, path: &Path, message: Message<'_>) -> Result<Value, AskError> {

@@ -14,28 +14,32 @@ use crate::config::AdminSocket;
 /// Characters of the project folder's name that the socket's name shows.
 const NAME_SHOWN: usize = 32;
 
-/// Every path at which a server of the folder with the names `dirs` may have its socket, the likeliest first. Empty: it has none.
-pub(crate) fn candidates(dirs: &[&Path], set: &AdminSocket) -> Vec<PathBuf> {
+/// Every path at which the folder with the paths `dirs` may have a socket, the likeliest first. Empty: it has none.
+pub(crate) fn candidates(dirs: &[PathBuf], set: &AdminSocket) -> Vec<PathBuf> {
     match set {
         AdminSocket::Off => Vec::new(),
         AdminSocket::At(path) => vec![path.clone()],
         AdminSocket::Default => {
             let folders = folders();
-            let places = dirs.iter().flat_map(|dir| {
-                let name = name_of(dir);
-                folders.iter().map(move |folder| folder.join(&name))
-            });
+            let places = dirs
+                .iter()
+                .flat_map(|dir| folders.iter().map(|folder| place_in(folder, dir)));
             places.collect()
         }
     }
 }
 
+/// The path of the socket of `dir` in one of the folders for sockets.
+pub(crate) fn place_in(folder: &Path, dir: &Path) -> PathBuf {
+    folder.join(name_of(dir))
+}
+
 /// Every path at which a command looks for a server: [`candidates`], and for root, who may ask every server, those of other users.
-pub(crate) fn to_ask(dirs: &[&Path], set: &AdminSocket) -> Vec<PathBuf> {
+pub(crate) fn to_ask(dirs: &[PathBuf], set: &AdminSocket) -> Vec<PathBuf> {
     let mut places = candidates(dirs, set);
     if *set == AdminSocket::Default && getuid().is_root() {
         for folder in folders_of_users(&std::env::temp_dir()) {
-            let of_user = dirs.iter().map(|dir| folder.join(name_of(dir)));
+            let of_user = dirs.iter().map(|dir| place_in(&folder, dir));
             let new: Vec<_> = of_user.filter(|place| !places.contains(place)).collect();
             places.extend(new);
         }
@@ -124,9 +128,9 @@ mod tests {
     #[test]
     fn a_set_path_is_the_only_one() {
         let set = AdminSocket::At("/run/x.sock".into());
-        assert_eq!(candidates(&[Path::new("/srv")], &set), [Path::new("/run/x.sock")]);
+        assert_eq!(candidates(&["/srv".into()], &set), [Path::new("/run/x.sock")]);
         assert_eq!(
-            candidates(&[Path::new("/srv")], &AdminSocket::Off),
+            candidates(&["/srv".into()], &AdminSocket::Off),
             Vec::<PathBuf>::new()
         );
     }

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -125,6 +126,13 @@ impl Answers {
                 warn!(path, %error, "admin socket was removed, and cannot be bound anew");
             }
             Err(_) => {}
+        }
+    }
+
+    /// The folder that is served from now on has these paths.
+    pub(super) fn answer_for(&self, dirs: &[PathBuf]) {
+        if let Some(admin) = &self.admin {
+            admin.answer_for(dirs);
         }
     }
 

@@ -141,6 +141,7 @@ impl Server {
                     warn!("{warning}");
                 }
                 outcome.warnings.extend(not_loaded);
+                self.outside.answers.answer_for(&next.release.config.names);
                 self.retire(Served {
                     release: next.release,
                     sources: next.sources,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -58,17 +58,17 @@ pub(super) fn send(target: &Target, message: Message<'_>) -> Result<Value, Failu
         set: target.set.clone(),
         ..Sources::default()
     };
-    let ([name, dir], set) = Config::admin_socket(&sources)?;
+    let (names, set) = Config::admin_socket(&sources)?;
     let set = target.socket.clone().map_or(set, AdminSocket::At);
     if set == AdminSocket::Off {
         return Err(Failure::Run(anyhow!(
             "servers of {} cannot be asked: admin_socket is \"off\"",
-            dir.display()
+            target.dir.display()
         )));
     }
-    let names: &[&Path] = if name == dir { &[&dir] } else { &[&name, &dir] };
-    let paths = place::to_ask(names, &set);
-    client::send(&name, &paths, message).map_err(|error| {
+    let paths = place::to_ask(&names, &set);
+    let name = names.first().map_or(&*target.dir, PathBuf::as_path);
+    client::send(name, &paths, message).map_err(|error| {
         let error = match (&error, Config::load(&sources)) {
             (AskError::NotRunning { .. }, Err(wrong)) => {
                 anyhow!("{error}\nthe settings are wrong, and admin_socket may be one of them: {wrong}")

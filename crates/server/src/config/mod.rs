@@ -70,8 +70,9 @@ pub struct Loaded {
 pub struct Config {
     /// The project folder, absolute. It is UTF-8, as are the paths of `pools` that are relative to it.
     pub dir: PathBuf,
-    /// The project folder as it was named, absolute; links in it are not followed. A deploy may have it lead to another folder.
-    pub name: PathBuf,
+    /// The paths by which the project folder is known, absolute, each once. First as it was named, links not followed: a deploy may
+    /// point it at another folder. Last as `dir`.
+    pub names: Vec<PathBuf>,
     /// Where to listen, in the order of the ready line. Default: HTTP at `127.0.0.1:8080`. Port 0 takes a free port, named there.
     pub listen: Vec<Listen>,
     /// Threads that serve connections. Default: one a core.
@@ -114,9 +115,9 @@ impl Config {
         resolve::load(sources)
     }
 
-    /// The project folder, as named and as it is, and its `admin_socket` alone: a running server must be reachable although its
+    /// The paths of the project folder, as `names`, and its `admin_socket` alone: a running server must be reachable although its
     /// settings are wrong by now.
-    pub fn admin_socket(sources: &Sources) -> Result<([PathBuf; 2], AdminSocket), Errors> {
+    pub fn admin_socket(sources: &Sources) -> Result<(Vec<PathBuf>, AdminSocket), Errors> {
         resolve::admin_socket_of(sources)
     }
 

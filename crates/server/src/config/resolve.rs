@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         h2c_upgrade: reader.switch("h2c_upgrade", false),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         pools,
-        name: named(&sources.dir),
+        names: names(&sources.dir),
         dir,
     };
     let keys = reader.finish()?;
@@ -135,21 +135,48 @@ fn listeners(reader: &mut Reader, dir: &Path, local: bool) -> Vec<Listen> {
 }
 
 /// See `Config::admin_socket`.
-pub(super) fn admin_socket_of(sources: &Sources) -> Result<([PathBuf; 2], AdminSocket), Errors> {
-    let name = named(&sources.dir);
+pub(super) fn admin_socket_of(sources: &Sources) -> Result<(Vec<PathBuf>, AdminSocket), Errors> {
+    let names = names(&sources.dir);
     // A folder that is gone, or a link to one, is served on, and its server has to be told of another.
     let dir = project_folder(&sources.dir).or_else(|errors| match sources.dir.metadata() {
-        Err(_) => Ok(name.clone()),
+        Err(_) => Ok(names.first().cloned().unwrap_or_default()),
         Ok(_) => Err(errors),
     })?;
     let mut reader = Reader::new(File::read(sources));
     let socket = admin_socket(&mut reader, &dir);
-    Ok(([name, dir], socket))
+    Ok((names, socket))
+}
+
+/// See `Config::names`. Between the two that it speaks of: the name that the folder has where it lies, which may be a link.
+fn names(dir: &Path) -> Vec<PathBuf> {
+    let first = named(dir);
+    let lies_in = first.parent().and_then(|parent| parent.canonicalize().ok());
+    let lies_at = lies_in
+        .zip(first.file_name())
+        .map(|(parent, name)| parent.join(name));
+    let real = first.canonicalize().ok();
+    let mut all = vec![first];
+    for path in lies_at.into_iter().chain(real) {
+        if !all.contains(&path) {
+            all.push(path);
+        }
+    }
+    all
 }
 
 /// `dir`, absolute, by the way it was named: a shell knows by which links it came to its folder.
 fn named(dir: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
+    // Behind a link `..` leads elsewhere than the name says: what stands before the last one is followed.
+    let parts: Vec<Component<'_>> = dir.components().collect();
+    if let Some(last) = parts.iter().rposition(|part| *part == Component::ParentDir) {
+        let (before, behind) = parts.split_at(last + 1);
+        let before = here.join(before.iter().collect::<PathBuf>());
+        return before
+            .canonicalize()
+            .unwrap_or(before)
+            .join(behind.iter().collect::<PathBuf>());
+    }
     let shells = std::env::var_os("PWD").map(PathBuf::from);
     let shells = shells.filter(|path| path.is_absolute() && path.canonicalize().ok().as_ref() == Some(&here));
     // No `.` is left, nor a slash at the end.
@@ -578,7 +605,7 @@ mod tests {
             ..Sources::default()
         };
         let (names, socket) = admin_socket_of(&sources).unwrap();
-        assert_eq!(names, [gone, gone]);
+        assert_eq!(names, [gone]);
         assert_eq!(socket, AdminSocket::Default);
     }
 

@@ -39,6 +39,7 @@ mod listeners;
 mod log_files;
 mod manager;
 mod nasty;
+mod one_folder;
 mod own_process;
 mod parity;
 mod pools;

@@ -164,7 +164,9 @@ fn a_second_server_on_the_same_socket_is_refused() {
     assert_eq!(failed.status.code(), Some(1));
     let said = failed.log.wait_for_line("error: another server of ");
     assert!(
-        said.contains("admin.sock") && said.contains("stop it first"),
+        said.contains("admin.sock")
+            && said.contains(&format!("(pid {})", server.pid()))
+            && said.contains("stop it before you start another"),
         "{said}"
     );
     assert_eq!(server.status()["state"], "serving");

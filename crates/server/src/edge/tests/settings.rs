@@ -11,7 +11,7 @@ use crate::config::{
 pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
     Config {
         dir: dir.to_path_buf(),
-        name: dir.to_path_buf(),
+        names: vec![dir.to_path_buf()],
         listen: vec![Listen {
             place: Place::Tcp("127.0.0.1:0".parse().unwrap()),
             protocol: Protocol::Http,

@@ -30,6 +30,8 @@ pub(crate) struct App {
     runner: Vec<OsString>,
     /// Whether the application's folder is the server's own, too.
     in_its_folder: bool,
+    /// Where the server is started, and has its admin socket where it is found by its folder.
+    started_in: Option<PathBuf>,
 }
 
 impl App {
@@ -55,12 +57,19 @@ impl App {
             flags: Vec::new(),
             runner: Vec::new(),
             in_its_folder: false,
+            started_in: None,
         }
     }
 
     /// The same, with the server started in its folder.
     pub(crate) fn in_its_folder(mut self) -> Self {
         self.in_its_folder = true;
+        self
+    }
+
+    /// The same, its server started in this folder; its admin socket is where `hearth status` looks for it.
+    pub(crate) fn started_in(mut self, folder: &Path) -> Self {
+        self.started_in = Some(folder.to_owned());
         self
     }
 
@@ -196,9 +205,13 @@ impl Server {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         command.args(&app.flags);
-        // Many servers of one folder run at a time here.
-        let socket = format!("admin_socket={}", dir.join("admin.sock").display());
-        command.args(["--set", &socket]);
+        if let Some(folder) = &app.started_in {
+            command.current_dir(folder).env("PWD", folder);
+        } else {
+            // Many servers of one folder run at a time here.
+            let socket = format!("admin_socket={}", dir.join("admin.sock").display());
+            command.args(["--set", &socket]);
+        }
         command
             .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .arg(&app.dir);
