@@ -6,16 +6,16 @@ use anyhow::{Context, anyhow};
 use tracing_subscriber::EnvFilter;
 
 use super::colours;
-use crate::config::{Log, LogFormat};
+use crate::config::{Log, LogFormat, PHP};
 use crate::logs::{LogFile, LogWriter};
 
-/// Starts the log, once in the life of the process. `RUST_LOG`, where set and not empty, overrides `log.level`.
+/// Starts the log, once in the life of the process. `RUST_LOG`, where set and not empty, overrides both levels.
 pub(super) fn start(log: &Log, file: Option<&LogFile>) -> anyhow::Result<()> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
             .with_context(|| format!("reading RUST_LOG={text}, for instance \"hearth=debug\""))?,
         // h2 warns of each client that breaks its rules, which is no affair of whoever runs the server.
-        _ => EnvFilter::new(format!("{},h2=error", log.level.as_str())),
+        _ => EnvFilter::new(format!("{},h2=error,{PHP}={}", log.level, log.php_level)),
     };
     let writer = LogWriter::new(file);
     let output = tracing_subscriber::fmt()

@@ -36,7 +36,7 @@ Exit status:
   2  wrong usage, or an error in the configuration
 
 Environment:
-  RUST_LOG  log filter, for instance \"hearth=debug\"; overrides log.level
+  RUST_LOG  log filter, for instance \"hearth=debug\"; overrides log.level and log.php_level
   NO_COLOR  if set and not empty, no colours";
 
 const FILES: &str = "\

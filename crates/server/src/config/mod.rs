@@ -187,6 +187,8 @@ pub struct Log {
     pub format: LogFormat,
     /// `error`, `warn`, `info`, `debug`. Default `info`.
     pub level: tracing::Level,
+    /// The same, for what the application logs and prints to standard error. Default `info`.
+    pub php_level: tracing::Level,
     /// One line a request. Default on.
     pub access: bool,
     /// File of the log, absolute. Default: standard error.
@@ -194,6 +196,9 @@ pub struct Log {
     /// File of the access log, absolute. Default: standard output.
     pub access_file: Option<PathBuf>,
 }
+
+/// Target of the application's lines, which `log.php_level` is about.
+pub(crate) const PHP: &str = "hearth::php";
 
 /// Form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -339,6 +339,7 @@ fn log(reader: &mut Reader, dir: &Path) -> Log {
     Log {
         format: reader.word_or("log.format", &formats, LogFormat::Text),
         level: reader.word_or("log.level", &levels, tracing::Level::INFO),
+        php_level: reader.word_or("log.php_level", &levels, tracing::Level::INFO),
         access: reader.switch("log.access", true),
         file: file_to_be(reader, "log.file", dir),
         access_file: file_to_be(reader, "log.access_file", dir),

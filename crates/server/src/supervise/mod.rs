@@ -14,7 +14,7 @@
 //! | `zygote`, `worker` | one process each, with its sockets and pipes |
 //! | `process` | a pidfd: end, status, kill |
 //! | `socket` | control messages without blocking |
-//! | `output` | what processes print |
+//! | `output`, `grade` | what processes print, and its level |
 //! | `orders` | what dispatch wants done about workers, and damaged queues |
 //! | `stacks` | where requests stand, for the log |
 //! | `leaks` | what requests leave behind in workers |
@@ -28,6 +28,7 @@
 mod ending;
 mod error;
 mod events;
+mod grade;
 mod inspect;
 mod kin;
 mod leaks;

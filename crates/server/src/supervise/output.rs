@@ -12,7 +12,9 @@ use ipc::slot::WorkerId;
 use tokio::net::unix::pipe::Receiver;
 use tracing::{debug, error, field, info, warn};
 
+use super::grade;
 use super::stacks::Stacks;
+use crate::config::PHP;
 use crate::dispatch::{PoolShared, RequestId};
 
 /// Lines of one process that are logged in a second.
@@ -110,11 +112,22 @@ fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
     };
     let request = request.map(|id| field::display(RequestId(id)));
     let (pool, text) = (speaker.pool(), &*text);
-    match line.kind {
-        Kind::Message(level) if level <= Level::ERROR => error!(pool, worker, request, text, "php"),
-        Kind::Message(Level::WARNING) => warn!(pool, worker, request, text, "php"),
-        Kind::Message(Level::DEBUG) => debug!(pool, worker, request, text, "php"),
-        Kind::Message(_) | Kind::Plain | Kind::Stack => info!(pool, worker, request, text, "php"),
+    match level(line.kind, text) {
+        tracing::Level::ERROR => error!(target: PHP, pool, worker, request, text, "php"),
+        tracing::Level::WARN => warn!(target: PHP, pool, worker, request, text, "php"),
+        tracing::Level::INFO => info!(target: PHP, pool, worker, request, text, "php"),
+        _ => debug!(target: PHP, pool, worker, request, text, "php"),
+    }
+}
+
+/// A notice is what `error_log()` makes of any text.
+fn level(kind: Kind, text: &str) -> tracing::Level {
+    match kind {
+        Kind::Message(level) if level <= Level::ERROR => tracing::Level::ERROR,
+        Kind::Message(Level::WARNING) => tracing::Level::WARN,
+        Kind::Message(Level::INFO) => tracing::Level::INFO,
+        Kind::Message(Level::DEBUG) => tracing::Level::DEBUG,
+        Kind::Message(_) | Kind::Plain | Kind::Stack => grade::level(text),
     }
 }
 

@@ -42,6 +42,7 @@ mod nasty;
 mod one_folder;
 mod own_process;
 mod parity;
+mod php_lines;
 mod pools;
 mod proxies;
 mod published;

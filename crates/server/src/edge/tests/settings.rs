@@ -29,6 +29,7 @@ pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
             access: true,
             file: None,
             access_file: None,
+            php_level: tracing::Level::INFO,
         },
         pools: vec![pool(dir, mode)],
         stop_timeout: Duration::from_secs(1),

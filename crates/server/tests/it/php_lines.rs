@@ -1,0 +1,82 @@
+//! What the application says in the log: its own level, graded by what it says, and never nothing about a 5xx.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{App, Folder, Server};
+
+/// A server that logs as its settings say.
+fn start(app: App, settings: &[&str]) -> Server {
+    let one = ["pool.web.workers=1"];
+    Server::start(&app.with_env("RUST_LOG", ""), &[&one[..], settings].concat())
+}
+
+/// A script that logs what it is asked to, and answers as it is asked to.
+fn talker() -> Folder {
+    Folder::with(
+        "talker",
+        &[(
+            "public/index.php",
+            "<?php
+            if (isset($_GET['log'])) error_log($_GET['log']);
+            if (isset($_GET['stderr'])) file_put_contents('php://stderr', $_GET['stderr']);
+            if (isset($_GET['ini'])) ini_set($_GET['ini'], $_GET['value']);
+            if (isset($_GET['call'])) $_GET['call']();
+            http_response_code((int) ($_GET['status'] ?? 200));
+            echo 'said';",
+        )],
+    )
+}
+
+fn said(text: &str) -> impl Fn(&Value) -> bool {
+    move |event| event["text"] == text
+}
+
+#[test]
+fn the_lines_of_the_application_pass_at_any_level_of_the_server() {
+    let folder = talker();
+    let mut server = start(folder.app(), &["log.level=error"]);
+    server.get("/?log=a+note&stderr=a+word%0a");
+    for text in ["a note", "a word"] {
+        let event = server.log.wait("php", said(text));
+        assert_eq!((&event["level"], &event["pool"]), (&"INFO".into(), &"web".into()));
+    }
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    assert_eq!(server.log.count("server ready"), 0);
+}
+
+#[test]
+fn the_lines_of_the_application_have_the_level_that_they_name() {
+    let folder = talker();
+    let server = start(folder.app(), &["log.php_level=warn"]);
+    for (query, text) in [
+        ("log=[debug]+Notified", "[debug] Notified"),
+        ("log=[info]+Matched", "[info] Matched"),
+        ("log=a+note", "a note"),
+    ] {
+        server.get(&format!("/?{query}"));
+        assert!(server.log.last("php", said(text)).is_none(), "{text}");
+    }
+    for (query, text, level) in [
+        ("log=[warning]+Slow", "[warning] Slow", "WARN"),
+        ("stderr=[critical]+Down%0a", "[critical] Down", "ERROR"),
+        (
+            "log=[2026-11-22T15:00:00%2B00:00]+app.CRITICAL:+Down",
+            "[2026-11-22T15:00:00+00:00] app.CRITICAL: Down",
+            "ERROR",
+        ),
+    ] {
+        server.get(&format!("/?{query}"));
+        let event = server.log.wait("php", said(text));
+        assert_eq!(event["level"], level, "{text}");
+    }
+    server.get("/?call=missing");
+    server.log.wait("php", |event| {
+        let text = event["text"].as_str().unwrap();
+        event["level"] == "ERROR" && text.contains("Call to undefined function missing()")
+    });
+    for text in ["[debug] Notified", "[info] Matched", "a note"] {
+        assert!(server.log.last("php", said(text)).is_none(), "{text}");
+    }
+}
