@@ -42,7 +42,7 @@ pub(super) enum Fault {
 pub(super) struct Progress {
     epoch: Instant,
     phase: AtomicU8,
-    /// Milliseconds after `epoch` at which the phase began.
+    /// Milliseconds after `epoch` at which the phase began; of an exchange: at which the last byte of the request came.
     since: AtomicU64,
     /// Milliseconds after `epoch` since when a write is stuck, plus 1; 0 when none is.
     stuck: AtomicU64,
@@ -114,6 +114,19 @@ impl Progress {
         let open = self.open.load(Ordering::Relaxed);
         self.open.store(open + 1, Ordering::Relaxed);
         self.enter(Phase::Exchange, now);
+    }
+
+    /// A part of the body of the request that is being answered has come.
+    pub(super) fn note_body(&self, now: Instant) {
+        self.since.store(self.millis(now), Ordering::Relaxed);
+    }
+
+    /// How long ago the last byte of the request that is being answered has come.
+    pub(super) fn answering_for(&self, now: Instant) -> Duration {
+        Duration::from_millis(
+            self.millis(now)
+                .saturating_sub(self.since.load(Ordering::Relaxed)),
+        )
     }
 
     /// A request has been answered.

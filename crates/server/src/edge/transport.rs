@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::sendfile;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -103,6 +104,30 @@ impl Transport {
         ready!(self.socket.poll_read(cx, &mut buf))?;
         self.before.extend_from_slice(buf.filled());
         Poll::Ready(Ok(buf.filled().len()))
+    }
+
+    /// Ready when something has come in, or the end. Costs no system call.
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.poll_read_ready(cx),
+            Socket::Unix(socket) => socket.poll_read_ready(cx),
+            Socket::Tls(stream) => stream.get_ref().0.poll_readable(cx),
+        }
+    }
+
+    /// Whether a client that sends no more still reads. `None`: over TCP it says so only once something is sent to it.
+    pub(super) fn is_half_closed(&self) -> Option<bool> {
+        let mut watched = [PollFd::new(self, PollFlags::empty())];
+        let looked = poll(&mut watched, Some(&Timespec::default()));
+        let [watched] = watched;
+        if looked.is_ok() && watched.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Some(false);
+        }
+        match &self.socket {
+            Socket::Tcp(_) => None,
+            Socket::Unix(_) => Some(true),
+            Socket::Tls(stream) => stream.get_ref().0.is_half_closed(),
+        }
     }
 
     /// Who speaks with whom.

@@ -172,6 +172,22 @@ fn a_client_that_leaves_takes_its_request_along() {
 }
 
 #[test]
+fn a_script_behind_nginx_finds_at_its_next_flush_that_its_client_has_left() {
+    for mode in [CLASSIC, RESIDENT] {
+        let folder = Folder::new("fastcgi-leaving");
+        let buffers = "pool.web.ini.output_buffering=4096";
+        let (server, socket) = start(&folder, &[mode[0], mode[1], "pool.web.workers=1", buffers]);
+        let front = Front::start(WebServer::Nginx, &root(), &socket);
+        let mut client = Client::connect(front.address()).unwrap();
+        client.send("GET", "/stream?delay=0", b"").unwrap();
+        server.log.wait("php", |event| event["text"] == "streaming");
+        drop(client);
+        server.log.wait("php", |event| event["text"] == "ended with 1");
+        server.out.wait_for_line_with("client-gone");
+    }
+}
+
+#[test]
 fn no_request_fails_while_the_binary_is_replaced_behind_nginx() {
     let folder = Folder::new("fastcgi");
     let (mut server, socket) = start(&folder, &[RESIDENT[0], RESIDENT[1], "pool.web.workers=2"]);

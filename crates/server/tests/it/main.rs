@@ -33,6 +33,7 @@ mod killed;
 mod leaks;
 mod leaky;
 mod least_privilege;
+mod leaving;
 mod legacy;
 mod limits;
 mod listeners;

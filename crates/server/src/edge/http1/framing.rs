@@ -107,6 +107,11 @@ impl Framing {
         !matches!(self.at, At::RequestLine | At::HeaderLine)
     }
 
+    /// True when a request has ended and no other has begun.
+    pub(super) fn is_between(&self) -> bool {
+        self.heads > 0 && !self.in_head() && !self.in_body()
+    }
+
     /// Looks at what was read. After an error nothing that follows has a meaning.
     pub(super) fn follow(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         let mut rest = bytes;

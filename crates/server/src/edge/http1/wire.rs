@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use hyper::rt::ReadBufCursor;
@@ -27,6 +28,10 @@ thread_local! {
     static READ: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH]);
 }
 
+/// A client that closes its sending side and waits for the response does so with its request. Over TCP a later end of what it sends cannot
+/// be told from its leaving, and is taken for that (docs/adr/0010).
+const HALF_CLOSE: Duration = Duration::from_millis(100);
+
 /// A client's socket.
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -38,6 +43,8 @@ pub(super) struct Wire {
     last_bytes: Option<&'static [u8]>,
     /// What is left of interim responses that have begun to be sent.
     interim: Vec<u8>,
+    /// The client sends no more, and waits for its response.
+    is_half_closed: bool,
 }
 
 impl Wire {
@@ -55,6 +62,7 @@ impl Wire {
             framing: Framing::new(line_limit),
             last_bytes: None,
             interim: Vec::new(),
+            is_half_closed: false,
         }
     }
 
@@ -80,6 +88,36 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
+    /// Looks whether the client has left while it is being answered; hyper does not read then. An error ends the connection, and what is
+    /// being done for it. What comes instead of the end is the next request, which is kept until hyper reads it.
+    fn watch(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let is_answered = self.progress.phase() == Phase::Exchange && self.framing.is_between();
+        if !is_answered || self.is_half_closed || !self.socket.before().is_empty() {
+            return Ok(());
+        }
+        while self.socket.poll_readable(cx)?.is_ready() {
+            match self.socket.poll_ahead(cx)? {
+                Poll::Pending => {}
+                Poll::Ready(0) => return self.note_end(),
+                Poll::Ready(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The client sends no more.
+    fn note_end(&mut self) -> io::Result<()> {
+        let came_with_request = || self.progress.answering_for(Instant::now()) < HALF_CLOSE;
+        self.is_half_closed = self.socket.is_half_closed().unwrap_or_else(came_with_request);
+        if self.is_half_closed {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::ConnectionAborted,
+            "the client has left",
+        ))
+    }
+
     pub(super) fn into_socket(self) -> Transport {
         self.socket
     }
@@ -92,8 +130,10 @@ impl Wire {
         let followed = self.framing.follow(bytes);
         let in_head = self.framing.in_head();
         progress.set_part_of_head(in_head);
-        if in_head && progress.phase() == Phase::Idle {
-            progress.enter(Phase::Head, Instant::now());
+        match progress.phase() {
+            Phase::Idle if in_head => progress.enter(Phase::Head, Instant::now()),
+            Phase::Exchange => progress.note_body(Instant::now()),
+            _ => {}
         }
         let Err(Malformed { at, why }) = followed else {
             return Ok(bytes.len());
@@ -168,6 +208,7 @@ impl hyper::rt::Write for Wire {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        this.watch(cx)?;
         ready!(this.poll_interim(cx))?;
         Pin::new(&mut this.socket).poll_flush(cx)
     }

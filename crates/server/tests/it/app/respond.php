@@ -22,9 +22,11 @@ function respond(): void
         '/fatal' => fatal(),
         '/throw' => throw new RuntimeException('thrown on purpose'),
         '/memory' => print(strlen(str_repeat('x', 1 << 40))),
-        // Says "at the gate" in the log and waits until the file exists.
+        // Flushes again and again until the client has gone; says "streaming" in the log after the delay, and how it ended.
+        '/stream' => stream((int) $_GET['delay'], isset($_GET['ignore'])),
         // Sends a hint, says "hint sent" in the log, and waits until the file exists.
         '/hint' => hint($_GET['open']),
+        // Says "at the gate" in the log and waits until the file exists.
         '/gate' => gate($_GET['open']),
         // As /gate the first time, tells it by the file; answers at once the second time.
         '/once' => once($_GET['mark']),
@@ -52,6 +54,20 @@ function big(int $mib): void
     for ($i = 0; $i < $mib; $i++) {
         echo str_repeat('b', 1 << 20);
     }
+}
+
+function stream(int $delay, bool $ignore): void
+{
+    ignore_user_abort($ignore);
+    register_shutdown_function(fn () => error_log('ended with ' . connection_status()));
+    usleep($delay * 1000);
+    error_log('streaming');
+    for ($i = 0; $i < 3000 && !connection_aborted(); $i++) {
+        echo '.';
+        flush();
+        usleep(5_000);
+    }
+    error_log('loop left with ' . connection_status());
 }
 
 function hint(string $open): void

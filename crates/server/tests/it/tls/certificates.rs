@@ -71,7 +71,7 @@ impl Certificates {
     }
 
     /// `NAME.pem` and `NAME.key`, for the host `NAME`.
-    pub(super) fn make(&self, name: &str) {
+    pub(crate) fn make(&self, name: &str) {
         let (pem, key) = (format!("{name}.pem"), format!("{name}.key"));
         let (subject, names) = (
             format!("/CN={name}"),
