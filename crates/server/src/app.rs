@@ -58,7 +58,7 @@ use self::reload::World;
 use self::signals::Signals;
 use self::start::{Start, changes};
 use crate::admin::listen::AdminListener;
-use crate::admin::serve::ProbeListener;
+use crate::admin::probes::ProbeListener;
 use crate::config::{Config, Listen, Place, Protocol, Sources};
 use crate::edge::access_log::AccessLog;
 use crate::edge::{Listener, Site, Sites};

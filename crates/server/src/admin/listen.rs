@@ -9,8 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::serve::{self, Scope};
-use super::{Ask, client, place};
+use super::{Ask, client, place, serve};
 use crate::config::{AdminSocket, Config};
 use crate::sockets::{Access, SocketFile, add_name, bind};
 
@@ -202,7 +201,7 @@ impl AdminListener {
     pub(crate) async fn serve(self, asks: mpsc::Sender<Ask>, until: CancellationToken) -> io::Result<()> {
         self.listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(self.listener)?;
-        serve::all(listener, &asks, (Scope::Everything, until)).await;
+        serve::all(listener, &asks, until).await;
         Ok(())
     }
 }

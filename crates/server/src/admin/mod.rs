@@ -9,12 +9,14 @@
 //! |---|---|
 //! | [`place`] | where the socket of a project is |
 //! | [`listen`] | the server's side: the socket file |
-//! | [`serve`] | the server's side: connections, routes; over TCP too, for probes |
+//! | [`serve`] | the server's side: connections, routes |
+//! | [`probes`] | the server's side over TCP, where little may be asked |
 //! | [`client`] | the command's side |
 
 pub(crate) mod client;
 pub(crate) mod listen;
 pub(crate) mod place;
+pub(crate) mod probes;
 pub(crate) mod serve;
 
 use tokio::sync::oneshot;

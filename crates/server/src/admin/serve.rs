@@ -1,9 +1,7 @@
-//! The server's side of the admin socket: connections and routes; and the same over TCP, for probes, where little may be asked.
+//! The server's side of the admin socket: connections and routes.
 //! Runs in: server, on the main thread.
 
 use std::convert::Infallible;
-use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -32,84 +30,9 @@ const CONNECTIONS: usize = 16;
 /// Longest order.
 const ORDER_BYTES: usize = 64 * 1024;
 /// Pause after an accept that failed, for lack of descriptors for instance.
-const REST: Duration = Duration::from_millis(200);
-/// What may be asked by whoever reaches the address of probes.
-const PROBES: [&str; 3] = [HEALTH, READY, STATUS];
-
-/// What may be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// Everything: the system lets nobody in but the server's own user.
-    Everything,
-    /// Questions of probes.
-    Probes,
-}
-
-/// A TCP address for probes: health, readiness and status may be asked for, and nothing be told.
-#[derive(Debug)]
-pub(crate) struct ProbeListener(TcpListener);
-
-impl ProbeListener {
-    /// Listens at `address`.
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self(TcpListener::bind(address)?))
-    }
-
-    /// One that listens already.
-    pub(crate) const fn adopt(listener: TcpListener) -> Self {
-        Self(listener)
-    }
-
-    /// Another handle of it, for a successor.
-    pub(crate) fn share(&self) -> io::Result<TcpListener> {
-        self.0.try_clone()
-    }
-
-    /// The address that is bound.
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
-    }
-
-    /// Answers until then. What is asked goes to `asks`.
-    pub(crate) async fn serve(self, asks: mpsc::Sender<Ask>, until: CancellationToken) -> io::Result<()> {
-        self.0.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(self.0)?;
-        all(listener, &asks, (Scope::Probes, until)).await;
-        Ok(())
-    }
-}
-
-/// A listening socket of either family.
-pub(super) trait Listen {
-    /// A connection.
-    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
-
-    /// The next one. Cancel-safe.
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
-}
-
-impl Listen for tokio::net::UnixListener {
-    type Stream = tokio::net::UnixStream;
-
-    async fn accept(&self) -> io::Result<Self::Stream> {
-        Ok(self.accept().await?.0)
-    }
-}
-
-impl Listen for tokio::net::TcpListener {
-    type Stream = tokio::net::TcpStream;
-
-    async fn accept(&self) -> io::Result<Self::Stream> {
-        Ok(self.accept().await?.0)
-    }
-}
-
+pub(super) const REST: Duration = Duration::from_millis(200);
 /// Answers each connection that `listener` accepts until then, to its end.
-pub(super) async fn all(
-    listener: impl Listen,
-    asks: &mpsc::Sender<Ask>,
-    (scope, until): (Scope, CancellationToken),
-) {
+pub(super) async fn all(listener: UnixListener, asks: &mpsc::Sender<Ask>, until: CancellationToken) {
     let seats = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -119,7 +42,7 @@ pub(super) async fn all(
         };
         let stream = match until.run_until_cancelled(listener.accept()).await {
             None => break,
-            Some(Ok(stream)) => stream,
+            Some(Ok((stream, _))) => stream,
             Some(Err(error)) => {
                 warn!(%error, "accepting an admin connection failed");
                 tokio::time::sleep(REST).await;
@@ -128,7 +51,7 @@ pub(super) async fn all(
         };
         let asks = asks.clone();
         connections.spawn(async move {
-            let service = service_fn(|request| answer(request, &asks, scope));
+            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request, &asks).await));
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
@@ -140,18 +63,13 @@ pub(super) async fn all(
     while connections.join_next().await.is_some() {}
 }
 
-type Answer = Response<Full<Bytes>>;
+/// What is answered: JSON.
+pub(super) type Answer = Response<Full<Bytes>>;
 
-async fn answer(
-    request: Request<Incoming>,
-    asks: &mpsc::Sender<Ask>,
-    scope: Scope,
-) -> Result<Answer, Infallible> {
+/// The answer to any question or order.
+pub(super) async fn answer(request: Request<Incoming>, asks: &mpsc::Sender<Ask>) -> Answer {
     let path = request.uri().path();
-    if scope == Scope::Probes && !PROBES.contains(&path) {
-        return Ok(nothing_at(path));
-    }
-    Ok(match (request.method(), path) {
+    match (request.method(), path) {
         (&Method::GET, HEALTH) => ask(asks, Ask::Health).await,
         (&Method::GET, READY) => ask_ready(asks).await,
         (&Method::GET, STATUS) => ask(asks, Ask::Status).await,
@@ -164,7 +82,7 @@ async fn answer(
         (_, HEALTH | READY | STATUS | LEAKS) => only("GET"),
         (_, RELOAD | ROLLBACK) => only("POST"),
         (_, path) => nothing_at(path),
-    })
+    }
 }
 
 /// For machines the status says it all.
@@ -176,7 +94,8 @@ async fn ask_ready(asks: &mpsc::Sender<Ask>) -> Answer {
     }
 }
 
-fn nothing_at(path: &str) -> Answer {
+/// 404.
+pub(super) fn nothing_at(path: &str) -> Answer {
     error(StatusCode::NOT_FOUND, &format!("there is no {path} here"))
 }
 
@@ -241,7 +160,8 @@ fn only(method: &'static str) -> Answer {
     refusal
 }
 
-fn error(status: StatusCode, text: &str) -> Answer {
+/// A refusal, with its reason.
+pub(super) fn error(status: StatusCode, text: &str) -> Answer {
     json(status, &serde_json::json!({ "error": text }))
 }
 

@@ -17,7 +17,7 @@ use super::release::{Phase, Release};
 use super::reload::World;
 use crate::admin::Ask;
 use crate::admin::listen::{AdminListener, Share};
-use crate::admin::serve::ProbeListener;
+use crate::admin::probes::ProbeListener;
 use crate::config::Config;
 use crate::report::{self, GenerationState, Health, Leaks, Readiness, ServerState, Status, WorkerState};
 use crate::supervise::status::{measure, seconds};

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use super::handover::{FromSuccessor, Handed, PREDECESSOR, ToSuccessor};
 use crate::admin::listen::{AdminListener, BindError};
-use crate::admin::serve::ProbeListener;
+use crate::admin::probes::ProbeListener;
 use crate::config::{Config, Listen, Protocol};
 use crate::edge::Listener;
 use crate::supervise::Socket;
@@ -168,9 +168,10 @@ impl Inherited {
             return Ok(None);
         };
         if let Some((_, listener)) = self.probes.take().filter(|(named, _)| *named == address) {
-            return Ok(Some(ProbeListener::adopt(listener)));
+            return Ok(Some(ProbeListener::adopt(listener, config)));
         }
-        let bound = ProbeListener::bind(address).with_context(|| format!("binding {address} (admin_listen)"));
+        let bound =
+            ProbeListener::bind(address, config).with_context(|| format!("binding {address} (admin_listen)"));
         bound.map(Some)
     }
 

@@ -324,6 +324,7 @@ fn keep_what_is_fixed(config: &mut Config, serving: &Config) -> Vec<String> {
         ),
         ("admin_socket", config.admin_socket != serving.admin_socket),
         ("admin_listen", config.admin_listen != serving.admin_listen),
+        ("admin_hosts", config.admin_hosts != serving.admin_hosts),
         ("log", config.log != serving.log),
     ];
     config.listen.clone_from(&serving.listen);
@@ -331,6 +332,7 @@ fn keep_what_is_fixed(config: &mut Config, serving: &Config) -> Vec<String> {
     config.limits.connections = serving.limits.connections;
     config.admin_socket = serving.admin_socket.clone();
     config.admin_listen = serving.admin_listen;
+    config.admin_hosts.clone_from(&serving.admin_hosts);
     config.log = serving.log.clone();
     let names = changed.iter().filter(|(_, changed)| *changed);
     names

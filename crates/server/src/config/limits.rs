@@ -1,6 +1,22 @@
-//! Limits of the HTTP side. Each has a status of its own when it is exceeded.
+//! `[limits]`: limits of the HTTP side. Each has a status of its own when it is exceeded. Runs in: server.
 
 use std::time::Duration;
+
+use super::reader::Reader;
+
+/// Largest `limits.header_bytes`.
+const HEADER_BYTES: ByteSize = ByteSize::mib(1);
+/// Largest `limits.body_memory`: a body in memory has its place in a request area, beside the head.
+const BODY_MEMORY: ByteSize = ByteSize::mib(8);
+// What `dispatch` reserves for a head of twice its size as received, and the body.
+const _: () = assert!(
+    2 * HEADER_BYTES.0 + 16 * 1024 + BODY_MEMORY.0 <= ipc::layout::MAX_REQUEST_AREA as u64,
+    "every setting that is accepted can be served"
+);
+
+const MILLI: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
 
 /// Bytes. Written in the config file as `"64 KiB"`, `"1 MiB"`, `"2 GiB"` or a bare number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,5 +92,50 @@ impl Default for Limits {
             response_memory: ByteSize::mib(1),
             response_spool: ByteSize::gib(2),
         }
+    }
+}
+
+/// Reads them.
+pub(super) fn limits(reader: &mut Reader) -> Limits {
+    let default = Limits::default();
+    let kib = ByteSize::kib;
+    let gib = ByteSize::gib;
+    Limits {
+        // hyper refuses a buffer below 8 KiB.
+        header_bytes: reader.size("limits.header_bytes", default.header_bytes, kib(8)..=HEADER_BYTES),
+        header_count: reader.number("limits.header_count", default.header_count, 1..=10_000),
+        body_bytes: reader.size("limits.body_bytes", default.body_bytes, ByteSize(0)..=gib(1024)),
+        body_memory: reader.size(
+            "limits.body_memory",
+            default.body_memory,
+            ByteSize(0)..=BODY_MEMORY,
+        ),
+        header_timeout: reader.duration("limits.header_timeout", default.header_timeout, MILLI..=HOUR),
+        body_timeout: reader.duration("limits.body_timeout", default.body_timeout, MILLI..=HOUR),
+        body_min_rate: reader.number("limits.body_min_rate", default.body_min_rate, 0..=1_000_000_000),
+        idle_timeout: reader.duration("limits.idle_timeout", default.idle_timeout, MILLI..=DAY),
+        write_timeout: reader.duration("limits.write_timeout", default.write_timeout, MILLI..=HOUR),
+        write_min_rate: reader.number("limits.write_min_rate", default.write_min_rate, 0..=1_000_000_000),
+        connections_per_client: reader.number(
+            "limits.connections_per_client",
+            default.connections_per_client,
+            0..=1_000_000,
+        ),
+        requests_per_connection: reader.number(
+            "limits.requests_per_connection",
+            default.requests_per_connection,
+            0..=1_000_000_000,
+        ),
+        connections: reader.number("limits.connections", default.connections, 1..=1_000_000),
+        response_memory: reader.size(
+            "limits.response_memory",
+            default.response_memory,
+            kib(64)..=gib(1),
+        ),
+        response_spool: reader.size(
+            "limits.response_spool",
+            default.response_spool,
+            ByteSize(0)..=gib(1024),
+        ),
     }
 }

@@ -103,6 +103,8 @@ pub struct Config {
     pub admin_socket: AdminSocket,
     /// Where health and status may be asked for over TCP. Default: nowhere.
     pub admin_listen: Option<SocketAddr>,
+    /// Names by which it may be asked there, besides IP addresses and `localhost`. Default: none.
+    pub admin_hosts: Vec<String>,
     /// Whether `Upgrade: h2c` is taken up. Default false.
     pub h2c_upgrade: bool,
     /// Folder for spool files of big bodies. Default: the system's temporary folder.

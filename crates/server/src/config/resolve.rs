@@ -12,6 +12,7 @@ use super::compression::compression;
 use super::entry::{Entry, entry};
 use super::fastcgi::fastcgi;
 use super::file::{ADMIN_INI, Errors, FIRST_POOL, File, INI, Origin, Problem, Value};
+use super::limits::limits;
 use super::listen::{self, Listen, Place, Protocol};
 use super::process::process;
 use super::proxy;
@@ -20,19 +21,9 @@ use super::reader::Reader;
 use super::rules::{error_pages, internal, rules};
 use super::tls;
 use super::{
-    AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Limits, Loaded, Log, LogFormat, Pool,
+    AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Loaded, Log, LogFormat, Pool,
     Recycling, Reload, Requests, Sources, Warmup,
 };
-
-/// Largest `limits.header_bytes`.
-const HEADER_BYTES: ByteSize = ByteSize::mib(1);
-/// Largest `limits.body_memory`: a body in memory has its place in a request area, beside the head.
-const BODY_MEMORY: ByteSize = ByteSize::mib(8);
-// What `dispatch` reserves for a head of twice its size as received, and the body.
-const _: () = assert!(
-    2 * HEADER_BYTES.0 + 16 * 1024 + BODY_MEMORY.0 <= ipc::layout::MAX_REQUEST_AREA as u64,
-    "every setting that is accepted can be served"
-);
 
 /// Most paths of `pool.web.warmup_paths`, and bytes of each such path: their heads must fit into one message to the zygote.
 const WARMUP_PATHS: usize = 16;
@@ -94,6 +85,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         watch,
         admin_socket: admin_socket(&mut reader, &dir),
         admin_listen: address(&mut reader, "admin_listen"),
+        admin_hosts: admin_hosts(&mut reader),
         h2c_upgrade: reader.switch("h2c_upgrade", false),
         spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
         pools,
@@ -231,6 +223,14 @@ fn admin_socket(reader: &mut Reader, dir: &Path) -> AdminSocket {
     }
 }
 
+fn admin_hosts(reader: &mut Reader) -> Vec<String> {
+    const FORM: &str =
+        "no host: expected for instance \"probes.example.com\", in small letters and without a port";
+    patterns(reader, "admin_hosts", FORM, |host| {
+        is_host(host) && !host.contains('*')
+    })
+}
+
 fn project_folder(dir: &Path) -> Result<PathBuf, Errors> {
     let wrong = |why: &str| {
         let text = format!("opening the project folder: {why}");
@@ -282,50 +282,6 @@ fn file_to_be(reader: &mut Reader, key: &'static str, dir: &Path) -> Option<Path
         return None;
     }
     Some(dir.join(text))
-}
-
-fn limits(reader: &mut Reader) -> Limits {
-    let default = Limits::default();
-    let kib = ByteSize::kib;
-    let gib = ByteSize::gib;
-    Limits {
-        // hyper refuses a buffer below 8 KiB.
-        header_bytes: reader.size("limits.header_bytes", default.header_bytes, kib(8)..=HEADER_BYTES),
-        header_count: reader.number("limits.header_count", default.header_count, 1..=10_000),
-        body_bytes: reader.size("limits.body_bytes", default.body_bytes, ByteSize(0)..=gib(1024)),
-        body_memory: reader.size(
-            "limits.body_memory",
-            default.body_memory,
-            ByteSize(0)..=BODY_MEMORY,
-        ),
-        header_timeout: reader.duration("limits.header_timeout", default.header_timeout, MILLI..=HOUR),
-        body_timeout: reader.duration("limits.body_timeout", default.body_timeout, MILLI..=HOUR),
-        body_min_rate: reader.number("limits.body_min_rate", default.body_min_rate, 0..=1_000_000_000),
-        idle_timeout: reader.duration("limits.idle_timeout", default.idle_timeout, MILLI..=DAY),
-        write_timeout: reader.duration("limits.write_timeout", default.write_timeout, MILLI..=HOUR),
-        write_min_rate: reader.number("limits.write_min_rate", default.write_min_rate, 0..=1_000_000_000),
-        connections_per_client: reader.number(
-            "limits.connections_per_client",
-            default.connections_per_client,
-            0..=1_000_000,
-        ),
-        requests_per_connection: reader.number(
-            "limits.requests_per_connection",
-            default.requests_per_connection,
-            0..=1_000_000_000,
-        ),
-        connections: reader.number("limits.connections", default.connections, 1..=1_000_000),
-        response_memory: reader.size(
-            "limits.response_memory",
-            default.response_memory,
-            kib(64)..=gib(1),
-        ),
-        response_spool: reader.size(
-            "limits.response_spool",
-            default.response_spool,
-            ByteSize(0)..=gib(1024),
-        ),
-    }
 }
 
 fn log(reader: &mut Reader, dir: &Path) -> Log {

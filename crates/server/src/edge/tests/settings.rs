@@ -36,6 +36,7 @@ pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
         reload: Reload::default(),
         watch: false,
         admin_listen: None,
+        admin_hosts: Vec::new(),
         h2c_upgrade: false,
         admin_socket: AdminSocket::Off,
         spool_dir: std::env::temp_dir(),
