@@ -174,7 +174,7 @@ pub(crate) struct Worker {
     pub(crate) state: WorkerState,
     /// Since its fork.
     pub(crate) age_seconds: f64,
-    /// Requests that it has finished.
+    /// Requests that it has answered, by the server's own count.
     pub(crate) requests: u64,
     /// What it runs.
     pub(crate) request: Option<Request>,
@@ -229,10 +229,10 @@ pub(crate) struct Queue {
     pub(crate) length: usize,
 }
 
-/// Sums over all workers that a pool has had.
+/// Sums over all workers that a pool has had. What workers say of themselves is not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
-    /// Requests that workers have finished.
+    /// Requests that workers have answered.
     pub(crate) requests: u64,
     /// Workers forked.
     pub(crate) forked: u64,
@@ -242,10 +242,9 @@ pub(crate) struct Totals {
 
 impl AddAssign for Totals {
     fn add_assign(&mut self, more: Self) {
-        // A worker's word is among them.
-        self.requests = self.requests.saturating_add(more.requests);
-        self.forked = self.forked.saturating_add(more.forked);
-        self.died = self.died.saturating_add(more.died);
+        self.requests += more.requests;
+        self.forked += more.forked;
+        self.died += more.died;
     }
 }
 

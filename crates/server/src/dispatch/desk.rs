@@ -163,8 +163,44 @@ impl Desk {
 
     /// The response has been read to the end.
     pub(super) fn finish(&self, slot: SlotId) {
-        lock(&self.slots).give_back(&self.memory, slot);
+        self.give_back(&mut lock(&self.slots), slot);
         self.free.add_permits(1);
+    }
+
+    /// Frees a slot, and remembers who held it.
+    fn give_back(&self, slots: &mut Slots, slot: SlotId) {
+        let Some(entry) = slots.entry(slot) else { return };
+        match self.memory.look(slot, entry.generation) {
+            Seen::Done(worker, inc, _) => {
+                self.workers.note_held((worker, inc), entry.request, true);
+                slots.answered += 1;
+            }
+            Seen::Running(worker, inc) | Seen::Streaming(worker, inc, _) => {
+                self.workers.note_held((worker, inc), entry.request, false);
+            }
+            Seen::Queued | Seen::Garbage => {}
+        }
+        slots.give_back(&self.memory, slot);
+    }
+
+    /// Requests that have been answered to the end.
+    pub(super) fn answered(&self) -> u64 {
+        lock(&self.slots).answered
+    }
+
+    /// Whether a worker holds `request`, or has held it of late.
+    pub(super) fn has_held(&self, who: (WorkerId, Incarnation), request: RequestId) -> bool {
+        let slots = lock(&self.slots);
+        let holds =
+            slots
+                .of_request(request)
+                .any(|(slot, entry)| match self.memory.look(slot, entry.generation) {
+                    Seen::Running(w, inc) | Seen::Streaming(w, inc, _) | Seen::Done(w, inc, _) => {
+                        (w, inc) == who
+                    }
+                    Seen::Queued | Seen::Garbage => false,
+                });
+        holds || self.workers.has_held(who, request)
     }
 
     /// The exchange's owner lets go of it, answered or not.
@@ -307,7 +343,7 @@ impl Desk {
                 }
             }
         }
-        slots.give_back(&self.memory, slot);
+        self.give_back(slots, slot);
         true
     }
 
@@ -347,10 +383,12 @@ impl Desk {
             return false;
         };
         if matches!(entry.owner, Owner::Abandoned) {
-            slots.give_back(&self.memory, slot);
+            self.give_back(slots, slot);
             return true;
         }
         let worker = death.worker;
+        self.workers
+            .note_held((worker, death.incarnation), entry.request, false);
         match (self.memory.look(slot, entry.generation), &death.memory) {
             (Seen::Done(..) | Seen::Streaming(..), Some(memory)) => {
                 entry.dead = Some((worker, Arc::clone(memory)));

@@ -25,7 +25,7 @@ use super::reactor::Side;
 use super::relay::Buffering;
 use super::slots::Start;
 use super::workers::WorkerOrder;
-use super::{DispatchError, Request, RequestBody, Response};
+use super::{DispatchError, Request, RequestBody, RequestId, Response};
 use crate::config;
 
 /// Orders that may wait for supervise.
@@ -198,6 +198,21 @@ impl PoolShared {
                 .then(|| entry.spool.clone())
                 .flatten()
         })?
+    }
+
+    /// Requests that workers have answered to the end, by the server's own count.
+    pub fn answered(&self) -> u64 {
+        self.desks.iter().map(|desk| desk.answered()).sum()
+    }
+
+    /// Those that one worker has answered.
+    pub fn answered_by(&self, who: (WorkerId, Incarnation)) -> u64 {
+        self.desks.iter().map(|desk| desk.workers.answered(who)).sum()
+    }
+
+    /// Whether a worker holds `request`, or has held it of late: only then is its word about it taken.
+    pub fn has_held(&self, who: (WorkerId, Incarnation), request: RequestId) -> bool {
+        self.desks.iter().any(|desk| desk.has_held(who, request))
     }
 
     /// Requests that a worker runs or that wait for one.

@@ -21,6 +21,8 @@ pub(super) struct Slots {
     pub(super) entries: Vec<Entry>,
     /// Requests queued since workers were last woken.
     pub(super) unannounced: u32,
+    /// Requests that workers have answered to the end, by the server's own count.
+    pub(super) answered: u64,
     /// The ticket that no worker gets past, and since when.
     pub(super) stuck: Option<(Ticket, Instant)>,
 }
@@ -82,6 +84,7 @@ impl Slots {
             entries: all.iter().map(|_| Entry::free()).collect(),
             free: all.into_iter().rev().collect(),
             unannounced: 0,
+            answered: 0,
             stuck: None,
         }
     }
@@ -91,12 +94,17 @@ impl Slots {
     }
 
     pub(super) fn in_use(&self) -> impl Iterator<Item = SlotId> {
-        let first = self.first;
-        self.entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| !matches!(entry.owner, Owner::Nobody))
-            .filter_map(move |(n, _)| u16::try_from(n).ok().map(|n| SlotId(first + n)))
+        self.used().map(|(slot, _)| slot)
+    }
+
+    /// The slot that is used for `request`, if there is one.
+    pub(super) fn of_request(&self, request: RequestId) -> impl Iterator<Item = (SlotId, &Entry)> {
+        self.used().filter(move |(_, entry)| entry.request == request)
+    }
+
+    fn used(&self) -> impl Iterator<Item = (SlotId, &Entry)> {
+        let slots = (self.first..).map(SlotId).zip(&self.entries);
+        slots.filter(|(_, entry)| !matches!(entry.owner, Owner::Nobody))
     }
 
     pub(super) fn give_back(&mut self, memory: &PoolMemory, slot: SlotId) {

@@ -10,9 +10,8 @@ use tracing::{debug, error, info, warn};
 
 use super::ending::Ending;
 use super::process::Process;
-use super::worker::{Cause, Lost, Unborn, Who};
+use super::worker::{Cause, Figures, Lost, Unborn, Who};
 use super::{Booted, StartError, Supervisor, zygote};
-use crate::report;
 
 /// A fork that is tried again no sooner than this has failed often enough: about two seconds after the first attempt.
 const HOPELESS: Duration = Duration::from_millis(1600);
@@ -236,7 +235,7 @@ impl Supervisor {
         let Some(worker) = self.workers.remove(&number) else {
             return;
         };
-        let figures = self.figures(who.0);
+        let figures = Figures::read(&self.pool, who);
         let why = worker
             .killed()
             .map_or_else(|| self.oom.explain(ending), |reason| format!("killed: {reason}"));
@@ -245,11 +244,7 @@ impl Supervisor {
             .state
             .worker_ended(number, ending, figures.record(), Instant::now());
         let (pid, requests, generation) = (worker.process.pid(), figures.requests, worker.generation);
-        self.totals += report::Totals {
-            requests,
-            forked: 0,
-            died: u64::from(!ending.is_planned()),
-        };
+        self.totals.died += u64::from(!ending.is_planned());
         let request = figures.running.map(tracing::field::display);
         if ending.is_planned() {
             info!(

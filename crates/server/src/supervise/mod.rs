@@ -69,7 +69,7 @@ use self::policy::{Action, State};
 pub(crate) use self::process::{Family, Process};
 pub(crate) use self::socket::Socket;
 use self::upkeep::{Measured, Upkeep};
-use self::worker::{Figures, Lost, Surroundings, Unborn, Who, Worker};
+use self::worker::{Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
 use crate::config;
 use crate::dispatch::{PoolShared, WorkerOrder};
@@ -390,13 +390,5 @@ impl Supervisor {
             .iter()
             .filter_map(|(&number, worker)| each((WorkerId(number), worker.incarnation), worker))
             .collect()
-    }
-
-    fn figures(&self, worker: WorkerId) -> Figures {
-        self.pool
-            .memory()
-            .worker(worker)
-            .map(Figures::read)
-            .unwrap_or_default()
     }
 }

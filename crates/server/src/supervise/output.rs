@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ipc::logline::{Kind, Level, Line, Lines};
-use ipc::slot::WorkerId;
 use tokio::net::unix::pipe::Receiver;
 use tracing::{debug, error, field, info, warn};
 
 use super::grade;
 use super::stacks::Stacks;
+use super::worker::Who;
 use crate::config::PHP;
 use crate::dispatch::{PoolShared, RequestId};
 
@@ -29,9 +29,9 @@ const TAIL: usize = 20;
 pub(super) enum Speaker {
     /// A zygote of the pool of this name; its last lines are kept.
     Zygote(String, Tail),
-    /// A worker; lines that name no request are put down to the one that the scoreboard names. Who waits for its answer about
-    /// a request gets it.
-    Worker(WorkerId, Arc<PoolShared>, Arc<Stacks>),
+    /// A worker. Any script can write lines that look like Hearth's: they are put down to a request only if the worker has
+    /// held it. Who waits for its answer about a request gets it.
+    Worker(Who, Arc<PoolShared>, Arc<Stacks>),
 }
 
 impl Speaker {
@@ -100,19 +100,24 @@ fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
         return;
     }
     let text = String::from_utf8_lossy(line.message);
-    let (worker, request) = match speaker {
+    let (mut kind, mut request) = (line.kind, None);
+    let worker = match speaker {
         Speaker::Zygote(_, tail) => {
             tail.push(&text);
-            (None, line.request)
+            None
         }
-        Speaker::Worker(worker, pool, _) => (
-            Some(worker.0),
-            line.request.or_else(|| current_request(pool, *worker)),
-        ),
+        Speaker::Worker(who, pool, _) => {
+            let named = line.request.or_else(|| current_request(pool, *who));
+            request = named.map(RequestId).filter(|&id| pool.has_held(*who, id));
+            if line.request.is_some() && request.is_none() {
+                kind = Kind::Plain;
+            }
+            Some(who.0.0)
+        }
     };
-    let request = request.map(|id| field::display(RequestId(id)));
+    let request = request.map(field::display);
     let (pool, text) = (speaker.pool(), &*text);
-    match level(line.kind, text) {
+    match level(kind, text) {
         tracing::Level::ERROR => error!(target: PHP, pool, worker, request, text, "php"),
         tracing::Level::WARN => warn!(target: PHP, pool, worker, request, text, "php"),
         tracing::Level::INFO => info!(target: PHP, pool, worker, request, text, "php"),
@@ -131,8 +136,8 @@ fn level(kind: Kind, text: &str) -> tracing::Level {
     }
 }
 
-/// What the worker runs, or ran last: the pipe is read a little later than it was written.
-fn current_request(pool: &PoolShared, worker: WorkerId) -> Option<u64> {
+/// What the worker says that it runs, or ran last: the pipe is read a little later than it was written.
+fn current_request(pool: &PoolShared, (worker, _): Who) -> Option<u64> {
     let block = pool.memory().worker(worker)?;
     // Relaxed: for the log.
     Some(block.request.load(std::sync::atomic::Ordering::Relaxed)).filter(|&id| id != 0)
@@ -172,7 +177,7 @@ impl Rate {
         if self.dropped > 0 {
             let worker = match speaker {
                 Speaker::Zygote(..) => None,
-                Speaker::Worker(worker, ..) => Some(worker.0),
+                Speaker::Worker(who, ..) => Some(who.0.0),
             };
             warn!(
                 pool = speaker.pool(),

@@ -84,7 +84,7 @@ pub(super) struct State {
 }
 
 /// What a worker did before it ended: figures of the scoreboard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
     /// It took at least one request.
     pub(super) claimed: bool,

@@ -8,7 +8,7 @@ use ipc::scoreboard::Stage;
 use ipc::slot::WorkerId;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::worker::Worker;
+use super::worker::{Figures, Worker};
 use super::{Supervisor, zygote};
 use crate::config::Mode;
 use crate::dispatch::glance::Running;
@@ -24,13 +24,6 @@ impl Supervisor {
             .map(|(&number, worker)| self.report_worker(number, worker, &glance.running))
             .collect();
         let resident = self.settings.mode == Mode::Resident;
-        let mut totals = self.totals;
-        for worker in &workers {
-            totals += report::Totals {
-                requests: worker.requests,
-                ..report::Totals::default()
-            };
-        }
         report::Pool {
             name: self.settings.name.clone(),
             dir: self.settings.dir.display().to_string(),
@@ -48,7 +41,10 @@ impl Supervisor {
                 waiting: glance.waiting,
                 length: self.settings.queue_length,
             },
-            totals,
+            totals: report::Totals {
+                requests: self.pool.answered(),
+                ..self.totals
+            },
             trouble: self.report_trouble(),
         }
     }
@@ -98,14 +94,15 @@ impl Supervisor {
     }
 
     fn report_worker(&self, number: u16, worker: &Worker, running: &[Running]) -> report::Worker {
-        let figures = self.figures(WorkerId(number));
+        let age = Instant::now().saturating_duration_since(worker.born);
+        let figures = Figures::read(&self.pool, (WorkerId(number), worker.incarnation));
         let request = figures.running.map(|id| {
             let line = running
                 .iter()
                 .find(|one| (one.worker.0, one.incarnation, one.request) == (number, worker.incarnation, id));
             report::Request {
                 id: id.to_string(),
-                seconds: seconds(since(figures.since)),
+                seconds: seconds(since(figures.since).min(age)),
                 method: line.map(|line| line.method.clone()),
                 uri: line.map(|line| line.uri.clone()),
             }
@@ -121,7 +118,7 @@ impl Supervisor {
                 (None, Some(Stage::Ending)) => WorkerState::Ending,
                 (None, Some(Stage::Starting) | None) => WorkerState::Starting,
             },
-            age_seconds: seconds(Instant::now().saturating_duration_since(worker.born)),
+            age_seconds: seconds(age),
             requests: figures.requests,
             request,
             memory: None,

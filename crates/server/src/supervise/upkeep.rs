@@ -149,9 +149,8 @@ impl Supervisor {
             return;
         }
         for (&number, worker) in &mut self.workers {
-            if let Some(block) = self.pool.memory().worker(WorkerId(number)) {
-                worker.vitals.look(&Figures::read(block), now);
-            }
+            let who = (WorkerId(number), worker.incarnation);
+            worker.vitals.look(&Figures::read(&self.pool, who), now);
             if worker.vitals.hangs(now) && worker.killed().is_none() {
                 let reason = "it did not end after it was told to";
                 warn!(

@@ -121,7 +121,7 @@ impl Unborn {
         let stacks = Arc::new(Stacks::default());
         env.tasks.spawn(output::pump(
             self.output,
-            Speaker::Worker(who.0, Arc::clone(&pool), Arc::clone(&stacks)),
+            Speaker::Worker(who, Arc::clone(&pool), Arc::clone(&stacks)),
         ));
         env.tasks.spawn(answer(
             who,
@@ -222,9 +222,11 @@ impl Worker {
     }
 }
 
-/// What the scoreboard says about a worker, read once.
+/// What is known about a worker's requests, read once. All but the first is the worker's own word, from the scoreboard: it is
+/// believed as far as it can be true.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
+    /// Those that it has answered.
     pub(super) requests: u64,
     /// What it runs.
     pub(super) running: Option<RequestId>,
@@ -232,28 +234,38 @@ pub(super) struct Figures {
     pub(super) since: u64,
     /// `None`: what it says makes no sense.
     pub(super) stage: Option<Stage>,
-    claimed: bool,
+    record: Record,
 }
 
 impl Figures {
-    pub(super) fn read(block: &WorkerBlock) -> Self {
+    pub(super) fn read(pool: &PoolShared, who: Who) -> Self {
+        let scoreboard = pool.memory().worker(who.0);
+        let said = scoreboard.map(|block| Self::said(block, |id| pool.has_held(who, id)));
+        Self {
+            requests: pool.answered_by(who),
+            ..said.unwrap_or_default()
+        }
+    }
+
+    /// `held` tells which requests the worker can speak of.
+    fn said(block: &WorkerBlock, held: impl Fn(RequestId) -> bool) -> Self {
         // Relaxed throughout: for the log and for back-off; after a death nobody writes any more.
-        let request = block.request.load(Ordering::Relaxed);
+        let request = RequestId(block.request.load(Ordering::Relaxed));
         let stage = Stage::from_number(block.stage.load(Ordering::Relaxed));
         Self {
-            requests: block.requests.load(Ordering::Relaxed),
-            running: (stage == Some(Stage::Running)).then_some(RequestId(request)),
+            requests: 0,
+            running: Some(request).filter(|&id| stage == Some(Stage::Running) && held(id)),
             since: block.since.load(Ordering::Relaxed),
             stage,
-            claimed: request != 0,
+            record: Record {
+                claimed: request != RequestId(0),
+                finished: block.requests.load(Ordering::Relaxed) > 0,
+            },
         }
     }
 
     pub(super) const fn record(&self) -> Record {
-        Record {
-            claimed: self.claimed,
-            finished: self.requests > 0,
-        }
+        self.record
     }
 }
 
@@ -274,7 +286,11 @@ async fn answer(
                     return;
                 }
             }
-            Ok(Some((FromWorker::Leaks(found), _))) => leaks.note(who, &found),
+            Ok(Some((FromWorker::Leaks(found), _))) => {
+                if pool.has_held(who, RequestId(found.request)) {
+                    leaks.note(who, &found);
+                }
+            }
             // The supervisor is gone only when the server has stopped.
             Ok(Some((FromWorker::ReloadWanted, _))) => {
                 let _ = events.send(Event::ReloadWanted { worker: who.0 }).await;
@@ -293,4 +309,36 @@ async fn watch((worker, incarnation): Who, process: Arc<Process>, events: mpsc::
     process.ended().await;
     // The supervisor is gone only when the server has stopped.
     let _ = events.send(Event::WorkerGone { worker, incarnation }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use ipc::layout::Layout;
+    use ipc::server_side::PoolMemory;
+
+    use super::*;
+
+    #[test]
+    fn a_scribbled_scoreboard_names_no_request_and_counts_none() {
+        let memory = PoolMemory::create(Layout {
+            reactors: 1,
+            slots_per_reactor: 64,
+            request_area: 4096,
+        });
+        let memory = memory.unwrap();
+        let block = memory.worker(WorkerId(0)).unwrap();
+        // Relaxed: one thread.
+        block.stage.store(Stage::Running as u32, Ordering::Relaxed);
+        block.request.store(7, Ordering::Relaxed);
+        block.requests.store(u64::MAX, Ordering::Relaxed);
+        let figures = Figures::said(block, |id| id == RequestId(8));
+        assert_eq!((figures.running, figures.requests), (None, 0));
+        block.request.store(8, Ordering::Relaxed);
+        block.stage.store(77, Ordering::Relaxed);
+        let figures = Figures::said(block, |id| id == RequestId(8));
+        assert_eq!((figures.running, figures.stage), (None, None));
+        block.stage.store(Stage::Running as u32, Ordering::Relaxed);
+        let figures = Figures::said(block, |id| id == RequestId(8));
+        assert_eq!(figures.running, Some(RequestId(8)));
+    }
 }

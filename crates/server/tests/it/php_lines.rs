@@ -80,3 +80,45 @@ fn the_lines_of_the_application_have_the_level_that_they_name() {
         assert!(server.log.last("php", said(text)).is_none(), "{text}");
     }
 }
+
+/// Any script can write what Hearth's own lines look like.
+#[test]
+fn a_line_cannot_be_put_down_to_a_request_of_another_worker() {
+    let folder = Folder::with(
+        "forger",
+        &[(
+            "public/index.php",
+            "<?php
+            if (isset($_GET['wait'])) {
+                error_log('at the gate');
+                while (!file_exists($_GET['wait'])) { usleep(1000); clearstatcache(); }
+            } else {
+                $own = str_pad($_SERVER['HEARTH_REQUEST_ID'], 16, '0', STR_PAD_LEFT);
+                file_put_contents('php://stderr', \"\\x1e{$own}\\x1f3\\x1fmy own\\n\");
+                file_put_contents('php://stderr', \"\\x1e{$_GET['id']}\\x1f3\\x1fforged\\n\");
+                file_put_contents('php://stderr', \"\\x1effffffffffffffff\\x1f3\\x1finvented\\n\");
+            }",
+        )],
+    );
+    let app = folder.app().with_env("RUST_LOG", "");
+    let server = Server::start(&app, &["pool.web.workers=2"]);
+    let open = server.file("open");
+    let mut waiting = server.connect();
+    let target = format!("/?wait={}", open.display());
+    waiting.send("GET", &target, b"").unwrap();
+    let other = server.log.wait("php", said("at the gate"));
+    let id = other["request"].as_str().unwrap();
+    server.get(&format!("/?id={id:0>16}"));
+    for (text, level) in [("forged", "INFO"), ("invented", "INFO")] {
+        let event = server.log.wait("php", said(text));
+        assert_eq!(
+            (&event["level"], &event["request"]),
+            (&level.into(), &Value::Null)
+        );
+    }
+    let own = server.log.wait("php", said("my own"));
+    assert_eq!(own["level"], "ERROR");
+    assert!(own["request"].is_string() && own["request"] != other["request"]);
+    std::fs::write(&open, "").unwrap();
+    assert_eq!(waiting.read().unwrap().status, 200);
+}
