@@ -129,6 +129,8 @@ pub struct Pool {
     pub ini: Vec<(String, String)>,
     /// Likewise, but neither scripts nor `.user.ini` files may change them. Default: none.
     pub admin_ini: Vec<(String, String)>,
+    /// Whether a request with an `Idempotency-Key` may run again after its worker died, whatever its method. Default false.
+    pub idempotency_key: bool,
     /// Requests that may wait for a worker. Default 1024, 0 refuses when none is free.
     pub queue_length: usize,
     /// How long a request may wait for a worker. Default 30 s.

@@ -435,6 +435,7 @@ fn pool(
         ),
         ini: reader.table(INI),
         admin_ini: reader.table(ADMIN_INI),
+        idempotency_key: reader.switch("pool.web.idempotency_key", false),
         queue_length: reader.number("pool.web.queue_length", 1024, 0..=1_000_000),
         queue_timeout: reader.duration("pool.web.queue_timeout", Duration::from_secs(30), ZERO..=HOUR),
         request_timeout: reader.duration("pool.web.request_timeout", Duration::from_mins(1), ZERO..=DAY),

@@ -36,10 +36,9 @@ pub(super) fn count(headers: &HeaderMap, limit: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a request may run again: by its method (RFC 9110 §9.2.2), or since its sender says so with a key
-/// (draft-ietf-httpapi-idempotency-key-header).
-pub(super) fn is_idempotent(method: &[u8], has_key: bool) -> bool {
-    has_key || matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
+/// Whether a request may run again by its method (RFC 9110 §9.2.2).
+pub(super) fn is_idempotent(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
 }
 
 /// The name the client asked for, with its port: of the target when that is absolute (RFC 9112 §3.2.2), else of `Host`.

@@ -172,12 +172,13 @@ async fn answer<B: Backend>(
         Route::Script(script) => script,
     };
     let query = turned.query.as_deref().or(head.uri.query());
-    let request = asking(
+    let mut request = asking(
         (head, record),
         (&script, router.root()),
         query,
         (announced, received),
     );
+    request.idempotent |= site.believes_keys(pool) && head.headers.contains_key("idempotency-key");
     record.note_pool(router.pool());
     let sent = shared.backend.send((&site.pools, pool), request).await;
     let response = sent.map_err(Refusal::Dispatch)?;
@@ -207,10 +208,7 @@ fn asking(
         id: record.id,
         head: params::encode(&source),
         body,
-        idempotent: check::is_idempotent(
-            head.method.as_str().as_bytes(),
-            head.headers.contains_key("idempotency-key"),
-        ),
+        idempotent: check::is_idempotent(head.method.as_str().as_bytes()),
         interim: record.interim.clone(),
     }
 }

@@ -54,16 +54,41 @@ fn a_worker_that_ends_inside_an_extension_is_replaced_and_the_log_says_how() {
     });
 }
 
+fn post_with_a_key(target: &str) -> Vec<u8> {
+    format!("POST {target} HTTP/1.1\r\nHost: x\r\nIdempotency-Key: \"a\"\r\nContent-Length: 3\r\n\r\nx=1")
+        .into_bytes()
+}
+
+#[test]
+fn a_post_with_an_idempotency_key_that_kills_its_worker_runs_once_unless_the_pool_believes_the_key() {
+    for (setting, runs) in [
+        ("pool.web.idempotency_key=false", 1),
+        ("pool.web.idempotency_key=true", 3),
+    ] {
+        let set = [setting, "pool.web.workers=1"];
+        // The first of them is the default.
+        let settings = if runs == 1 { &set[1..] } else { &set };
+        in_each_mode(settings, |server| {
+            let mut client = server.connect();
+            client.raw(&post_with_a_key("/kill?who=payer")).unwrap();
+            assert_eq!(client.read().unwrap().status, 502, "{setting}");
+            let lost = server.log.wait("request lost with its worker", |_| true);
+            assert_eq!(lost["runs"], runs, "{setting}");
+            server.log.wait_for_count("worker died", runs);
+            assert_eq!(server.get("/after").text(), "hello from /after");
+            assert_eq!(server.log.count("worker died"), runs, "{setting}");
+        });
+    }
+}
+
 #[test]
 fn a_request_with_an_idempotency_key_runs_again() {
-    in_each_mode(&["pool.web.workers=1"], |server| {
+    let settings = ["pool.web.workers=1", "pool.web.idempotency_key=true"];
+    in_each_mode(&settings, |server| {
         let mut client = server.connect();
         let gate = server.file("keyed");
-        let head = format!(
-            "POST /gate?open={} HTTP/1.1\r\nHost: x\r\nIdempotency-Key: \"a\"\r\nContent-Length: 3\r\n\r\nx=1",
-            gate.display()
-        );
-        client.raw(head.as_bytes()).unwrap();
+        let target = format!("/gate?open={}", gate.display());
+        client.raw(&post_with_a_key(&target)).unwrap();
         kill_the_worker_at_the_gate(server);
         fs::write(gate, "").unwrap();
         assert_eq!(client.read().unwrap().text(), "through the gate");

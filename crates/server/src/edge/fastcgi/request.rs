@@ -116,10 +116,8 @@ pub(super) async fn plan<B: Backend>(
     let request = Request {
         id,
         head: variables.encode(id, is_known || mode == Mode::Resident),
-        idempotent: is_idempotent(
-            variables.get(b"REQUEST_METHOD").unwrap_or_default(),
-            variables.get(b"HTTP_IDEMPOTENCY_KEY").is_some(),
-        ),
+        idempotent: is_idempotent(variables.get(b"REQUEST_METHOD").unwrap_or_default())
+            || (site.believes_keys(pool) && variables.get(b"HTTP_IDEMPOTENCY_KEY").is_some()),
         interim: None,
         body,
     };

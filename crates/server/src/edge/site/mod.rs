@@ -47,6 +47,14 @@ impl<P> Site<P> {
         self.routers.get(pool).map(|(_, router)| router)
     }
 
+    /// Whether an `Idempotency-Key` says to this pool that a request may run again (draft-ietf-httpapi-idempotency-key-header).
+    pub(super) fn believes_keys(&self, pool: usize) -> bool {
+        self.config
+            .pools
+            .get(pool)
+            .is_some_and(|pool| pool.idempotency_key)
+    }
+
     /// Number of the pool that gets a request for `path`, decoded, and its router.
     pub(super) fn pick(&self, head: &request::Parts, path: &[u8]) -> (usize, &Router) {
         self.pick_for(|| host(head), path)

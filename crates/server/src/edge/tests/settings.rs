@@ -69,6 +69,7 @@ fn pool(dir: &Path, mode: Mode) -> Pool {
         php_ini: None,
         ini: Vec::new(),
         admin_ini: Vec::new(),
+        idempotency_key: false,
         queue_length: 1,
         queue_timeout: Duration::from_secs(1),
         request_timeout: Duration::from_secs(1),
