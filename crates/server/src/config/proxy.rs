@@ -18,7 +18,7 @@ pub struct Proxy {
     pub unix: bool,
     /// Whether they send a header of the PROXY protocol first. Default: no.
     pub protocol: bool,
-    /// Headers by which they say for whom they speak. Default: those that begin with `X-Forwarded-`.
+    /// Headers by which they say for whom they speak. Default: `X-Forwarded-For` and `X-Forwarded-Proto`.
     pub headers: Vec<ProxyHeader>,
 }
 
@@ -56,12 +56,7 @@ impl Default for Proxy {
             trusted: Vec::new(),
             unix: false,
             protocol: false,
-            headers: vec![
-                ProxyHeader::For,
-                ProxyHeader::Proto,
-                ProxyHeader::Host,
-                ProxyHeader::Port,
-            ],
+            headers: vec![ProxyHeader::For, ProxyHeader::Proto],
         }
     }
 }

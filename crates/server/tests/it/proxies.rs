@@ -16,9 +16,11 @@ fn php_sees_the_client_that_a_trusted_proxy_names() {
     let settings = ["proxy.trusted=[\"127.0.0.1\", \"10.0.0.0/8\"]"];
     in_each_mode(&settings, |server| {
         let mut client = RawClient::connect(server.address());
+        // A proxy that sets these two passes on what a client has said of host and port.
+        let lines = format!("{LINES}X-Forwarded-Port: 4444\r\n");
         assert_eq!(
-            ask(&mut client, LINES).text(),
-            "192.0.2.1 4711 https on 443 shop.example shop.example 6.6.6.6, 192.0.2.1:4711, 10.0.0.1"
+            ask(&mut client, &lines).text(),
+            "192.0.2.1 4711 https on 8080 inner inner:8080 6.6.6.6, 192.0.2.1:4711, 10.0.0.1"
         );
         // The next request of the same connection is another client's.
         let port = server.address().port();
@@ -28,6 +30,24 @@ fn php_sees_the_client_that_a_trusted_proxy_names() {
             format!("192.0.2.2 - http - {port} inner inner:8080 192.0.2.2")
         );
     });
+}
+
+#[test]
+fn php_sees_the_host_and_port_that_a_proxy_names_where_they_are_asked_for() {
+    let headers = "proxy.headers=[\"x-forwarded-for\", \"x-forwarded-proto\", \"x-forwarded-host\", \"x-forwarded-port\"]";
+    in_each_mode(
+        &["proxy.trusted=[\"127.0.0.1\", \"10.0.0.0/8\"]", headers],
+        |server| {
+            let mut client = RawClient::connect(server.address());
+            for (more, port) in [("", 443), ("X-Forwarded-Port: 4444\r\n", 4444)] {
+                let text = ask(&mut client, &format!("{LINES}{more}")).text();
+                let expected = format!(
+                    "192.0.2.1 4711 https on {port} shop.example shop.example 6.6.6.6, 192.0.2.1:4711, 10.0.0.1"
+                );
+                assert_eq!(text, expected);
+            }
+        },
+    );
 }
 
 #[test]
