@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use super::{Failure, image, serve};
 use crate::app;
 use crate::config::{Config, Pool, Requests, Sources, format_duration};
+use crate::edge::survey::survey;
 use crate::edge::tls;
 
 /// Prints the settings and PHP's version; with `look`, also what the application boots to.
@@ -70,6 +71,10 @@ fn describe_pool(pool: &Pool, text: &mut String) {
         line(text, "paths", &paths.join(" "));
     }
     line(text, "document root", &path(&pool.root));
+    let closed = survey(pool).closed;
+    if !closed.is_empty() {
+        line(text, "closed", &format!("{} (by .htaccess)", closed.join(" ")));
+    }
     line(text, "mode", &pool.mode.to_string());
     line(
         text,

@@ -6,7 +6,8 @@ use anyhow::Context;
 
 use super::{Failure, Run, https, logging};
 use crate::app::{Inherited, Launch};
-use crate::config::{Config, LogFormat, Sources};
+use crate::config::{Config, LogFormat, Pool, Sources};
+use crate::edge::survey::survey;
 use crate::logs::Logs;
 
 /// Serves until told to stop.
@@ -46,12 +47,40 @@ fn serve_with(mut sources: Sources, inherited: Inherited, (https, run): (bool, R
             "settings resolved"
         ),
     }
+    for pool in &loaded.config.pools {
+        name_closed_folders(pool);
+    }
     Ok(run(Launch {
         config: loaded.config,
         sources,
         logs,
         inherited,
     })?)
+}
+
+/// Says which folders of a pool `.htaccess` files close, and what they say besides and is not done.
+fn name_closed_folders(pool: &Pool) {
+    let survey = survey(pool);
+    if !survey.closed.is_empty() {
+        tracing::info!(
+            pool = pool.name,
+            folders = survey.closed.join(" "),
+            "folders closed by .htaccess: nothing in them is sent or run"
+        );
+    }
+    if !survey.ignored.is_empty() {
+        tracing::warn!(
+            pool = pool.name,
+            files = survey.ignored.join("; "),
+            "access rules of .htaccess not understood: write rules of your own"
+        );
+    }
+    if !survey.is_complete {
+        tracing::info!(
+            pool = pool.name,
+            "not all folders looked at for .htaccess: they are when they are asked for"
+        );
+    }
 }
 
 /// What is served and why, a line each.

@@ -77,6 +77,10 @@ impl fmt::Display for Warmup {
 }
 
 /// One pool.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "settings, each a switch that somebody sets by its name"
+)]
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// Its name, as in `[pool.web]`.
@@ -96,6 +100,8 @@ pub struct Pool {
     pub intercept_errors: bool,
     /// Folders that scripts may have files sent from, by the prefix of a path; the longest first. Default: none.
     pub internal: Vec<(String, PathBuf)>,
+    /// Whether folders that a `.htaccess` closes are closed. Default true.
+    pub htaccess: bool,
     /// How PHP runs.
     pub mode: Mode,
     /// Resident: the worker script. Classic: the front controller for URLs that name no file, if any. Absolute.

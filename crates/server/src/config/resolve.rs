@@ -409,6 +409,7 @@ fn pool(
         error_pages: error_pages(reader, dir),
         intercept_errors: reader.switch("pool.web.intercept_errors", false),
         internal: internal(reader, dir),
+        htaccess: reader.switch("pool.web.htaccess", true),
         mode: entry.mode,
         script: entry.script,
         isolation: isolation(reader),

@@ -40,6 +40,7 @@ use crate::dispatch::{DispatchError, Pool, Reactor, Request, Response};
 pub(crate) use listen::split;
 pub(crate) use listener::Listener;
 pub(crate) use own::{health_request, warmup_requests};
+pub(crate) use site::htaccess::survey;
 pub(crate) use site::{Site, Sites};
 
 /// What answers the requests that no file answers: one a reactor. Product code has one, pools of workers; tests of this module

@@ -28,6 +28,7 @@ mod files;
 mod frameworks;
 mod h2;
 mod health;
+mod htaccess;
 mod isolation;
 mod killed;
 mod leaks;

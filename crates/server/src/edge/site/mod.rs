@@ -1,9 +1,11 @@
 //! What is served and how, the same for all reactors; and which pool gets a request. A reload puts another site in its place.
 //!
-//! `rules` and `route` say what answers a path, `private` what none is sent of, `gate` keeps requests back while files change. Called by the
+//! `rules` and `route` say what answers a path, `private` and `htaccess` what is kept from
+//! clients, `gate` keeps requests back while files change. Called by the
 //! other modules of `edge`, and by `app`, which makes sites. Runs in: server.
 
 mod gate;
+pub(crate) mod htaccess;
 mod private;
 pub(super) mod route;
 pub(super) mod rules;

@@ -1,8 +1,8 @@
 //! Which file or script answers a path? The rules of a usual nginx site in front of php-fpm.
 //!
 //! Classic: `try_files $uri $uri/ FRONT`, `*.php` with `PATH_INFO`, index files. Resident: an existing file is served, everything else
-//! goes to the application. A path that `private` knows names no file, so it is never sent. Symbolic links are followed, as nginx
-//! does. Depends on the configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
+//! goes to the application. A path that `private` knows names no file, so it is never sent; what `htaccess` closes is refused, or the
+//! application's. Symbolic links are followed, as nginx does. Depends on the configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::StatusCode;
 use tokio::time::Instant;
 
+use super::htaccess::{Access, Folders};
 use super::private;
 use crate::config::{Mode, Pool, Rule};
 use crate::edge::reply::Refusal;
@@ -63,6 +65,8 @@ pub(in crate::edge) struct Router {
     front: Option<Front>,
     /// The document root is the folder of the project itself.
     is_project: bool,
+    /// Folders are closed by `.htaccess`.
+    htaccess: bool,
     rules: Vec<Rule>,
     /// See [`Pool::internal`].
     internal: Vec<(String, PathBuf)>,
@@ -104,6 +108,7 @@ impl Router {
             pool: pool.name.as_str().into(),
             mode: pool.mode,
             is_project: root == pool.dir,
+            htaccess: pool.htaccess,
             root,
             front,
             rules: pool.rules.clone(),
@@ -152,7 +157,7 @@ impl Router {
         now: Instant,
     ) -> Result<Route<'a>, Refusal> {
         match self.mode {
-            Mode::Classic => self.classic(path),
+            Mode::Classic => self.classic(path, files, now),
             Mode::Resident => Ok(self.resident(path, files, now)),
         }
     }
@@ -160,7 +165,10 @@ impl Router {
     fn resident<'a>(&'a self, path: &'a [u8], files: &Lookup, now: Instant) -> Route<'a> {
         let nameable = !path.ends_with(b"/") && !private::is_private(path, self.is_project);
         if nameable && files.find_remembering(self.number, (path, now), || self.full(path)) == Found::File {
-            return Route::File(self.full(path));
+            let full = self.full(path);
+            if self.access(&full, files, now) != Access::Closed {
+                return Route::File(full);
+            }
         }
         // Never absent in this mode; see `new`.
         let (filename, name) = self
@@ -178,44 +186,62 @@ impl Router {
         })
     }
 
-    fn classic<'a>(&'a self, path: &'a [u8]) -> Result<Route<'a>, Refusal> {
-        if let Some((script, info)) = split_script(path) {
-            let full = self.full(script);
-            if private::is_closed_to_scripts(script, self.is_project) || Lookup::find(&full) != Found::File {
+    fn classic<'a>(&'a self, path: &'a [u8], files: &Lookup, now: Instant) -> Result<Route<'a>, Refusal> {
+        let named = split_script(path);
+        let full = self.full(named.map_or(path, |(name, _)| name));
+        let access = self.access(&full, files, now);
+        if access == Access::Closed {
+            return Err(Refusal::Denied(StatusCode::FORBIDDEN));
+        }
+        if let Some((name, info)) = named {
+            if private::is_closed_to_scripts(name, self.is_project) || Lookup::find(&full) != Found::File {
                 return Err(Refusal::NotFound);
             }
-            return Ok(Route::Script(Script {
-                filename: Cow::Owned(full.into_os_string().into_encoded_bytes()),
-                name: Cow::Borrowed(script),
-                info: Cow::Borrowed(info),
-            }));
+            return script(access, (full, Cow::Borrowed(name)), info);
         }
         if private::is_private(path, self.is_project) {
             return self.front(Refusal::NotFound);
         }
-        let full = self.full(path);
         match Lookup::find(&full) {
             Found::File => Ok(Route::File(full)),
-            Found::Folder if !path.ends_with(b"/") => Ok(Route::AddSlash(encode(path) + "/")),
-            Found::Folder => self.index(path, &full),
+            Found::Folder => self.folder(path, &full, (files, now)),
             Found::Nothing => self.front(Refusal::NotFound),
         }
     }
 
-    fn index<'a>(&'a self, path: &[u8], folder: &Path) -> Result<Route<'a>, Refusal> {
+    fn folder<'a>(
+        &'a self,
+        path: &'a [u8],
+        folder: &Path,
+        (files, now): (&Lookup, Instant),
+    ) -> Result<Route<'a>, Refusal> {
         let php = folder.join("index.php");
+        let access = self.access(&php, files, now);
+        if access == Access::Closed {
+            return Err(Refusal::Denied(StatusCode::FORBIDDEN));
+        }
+        if !path.ends_with(b"/") {
+            return Ok(Route::AddSlash(encode(path) + "/"));
+        }
         if Lookup::find(&php) == Found::File {
-            return Ok(Route::Script(Script {
-                filename: Cow::Owned(php.into_os_string().into_encoded_bytes()),
-                name: Cow::Owned([path, b"index.php"].concat()),
-                info: Cow::Borrowed(b""),
-            }));
+            let name = [path, b"index.php"].concat();
+            return script(access, (php, Cow::Owned(name)), b"");
         }
         let html = folder.join("index.html");
-        if Lookup::find(&html) == Found::File {
+        if Lookup::find(&html) == Found::File && self.access(&html, files, now) != Access::Closed {
             return Ok(Route::File(html));
         }
         self.front(Refusal::NotFound)
+    }
+
+    /// What `.htaccess` files say of what is at `full`.
+    fn access(&self, full: &Path, files: &Lookup, now: Instant) -> Access {
+        if self.htaccess {
+            let full = full.as_os_str().as_bytes();
+            files.folders.access(full, self.root().len(), now)
+        } else {
+            Access::Open
+        }
     }
 
     fn front(&self, otherwise: Refusal) -> Result<Route<'_>, Refusal> {
@@ -235,6 +261,22 @@ impl Router {
     }
 }
 
+/// The script at a path that is named so, if it may run.
+fn script<'a>(
+    access: Access,
+    (full, name): (PathBuf, Cow<'a, [u8]>),
+    info: &'a [u8],
+) -> Result<Route<'a>, Refusal> {
+    if access == Access::NoScripts {
+        return Err(Refusal::Denied(StatusCode::FORBIDDEN));
+    }
+    Ok(Route::Script(Script {
+        filename: Cow::Owned(full.into_os_string().into_encoded_bytes()),
+        name,
+        info: Cow::Borrowed(info),
+    }))
+}
+
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
@@ -247,6 +289,7 @@ pub(super) enum Found {
 #[derive(Debug, Default)]
 pub(in crate::edge) struct Lookup {
     misses: Mutex<Misses>,
+    folders: Folders,
 }
 
 #[derive(Debug, Default)]

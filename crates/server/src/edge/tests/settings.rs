@@ -53,6 +53,7 @@ fn pool(dir: &Path, mode: Mode) -> Pool {
         error_pages: Vec::new(),
         intercept_errors: false,
         internal: Vec::new(),
+        htaccess: true,
         mode,
         script: (mode == Mode::Resident).then(|| dir.join("worker.php")),
         isolation: Isolation::None,

@@ -1,0 +1,100 @@
+//! Which folders does an application close by `.htaccess`, for those who start it? Looks around within bounds; what is beyond them is found when it
+//! is asked for.
+//!
+//! Called by `cli`. Runs in: server, before it serves, and the command.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{NAME, Said, read};
+use crate::config::Pool;
+
+/// Most entries of folders, and longest time, that are spent on a pool.
+const ENTRIES: usize = 20_000;
+const TIME: Duration = Duration::from_millis(100);
+/// Folders with nothing that a site is made of.
+const SKIPPED: [&str; 1] = ["node_modules"];
+
+/// What was found. Folders and files are named as paths of URLs.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Folders of which nothing is sent or run; those below them are not named.
+    pub(crate) closed: Vec<String>,
+    /// Files that say what is not done, and what that is.
+    pub(crate) ignored: Vec<String>,
+    /// Whether all folders were looked at.
+    pub(crate) is_complete: bool,
+}
+
+/// Looks around in the document root of `pool`.
+pub(crate) fn survey(pool: &Pool) -> Survey {
+    let mut survey = Survey::default();
+    if !pool.htaccess {
+        survey.is_complete = true;
+        return survey;
+    }
+    let until = Instant::now() + TIME;
+    let mut entries = ENTRIES;
+    // Links may lead to what was seen already.
+    let mut seen = HashSet::new();
+    let mut folders = VecDeque::from([(pool.root.clone(), Said::default())]);
+    while let Some((folder, above)) = folders.pop_front() {
+        if !folder
+            .metadata()
+            .is_ok_and(|meta| seen.insert((meta.dev(), meta.ino())))
+        {
+            continue;
+        }
+        if entries == 0 || Instant::now() > until {
+            return survey;
+        }
+        let said = above.and_then(survey.look(&folder, &pool.root));
+        if !said.is_open() {
+            survey.closed.push(named(&folder, &pool.root));
+            continue;
+        }
+        let Ok(list) = fs::read_dir(&folder) else { continue };
+        for entry in list.flatten().take(entries) {
+            entries -= 1;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let skipped =
+                name.starts_with('.') || SKIPPED.contains(&&*name) || name == "vendor" && folder == pool.dir;
+            let is_folder = entry
+                .file_type()
+                .is_ok_and(|kind| kind.is_dir() || kind.is_symlink());
+            if is_folder && !skipped && entry.path().is_dir() {
+                folders.push_back((entry.path(), said));
+            }
+        }
+    }
+    survey.closed.sort();
+    survey.is_complete = true;
+    survey
+}
+
+impl Survey {
+    /// What is said of a folder in it.
+    fn look(&mut self, folder: &Path, root: &Path) -> Said {
+        let path = folder.join(NAME);
+        if path.symlink_metadata().is_err() {
+            return Said::default();
+        }
+        let file = read(&path);
+        if !file.ignored.is_empty() {
+            let what: Vec<&str> = file.ignored.iter().copied().collect();
+            self.ignored
+                .push(format!("{} ({})", named(&path, root), what.join(", ")));
+        }
+        file.of_folder()
+    }
+}
+
+/// `path` as a path of a URL.
+fn named(path: &Path, root: &Path) -> String {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    PathBuf::from("/").join(below).display().to_string()
+}
