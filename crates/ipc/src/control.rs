@@ -131,9 +131,21 @@ pub enum ToZygote {
     Stop,
 }
 
+/// What a zygote is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// The application boots, and workers are forked.
+    Serve,
+    /// PHP boots, and nothing of the application runs: [`FromZygote::Checked`].
+    Check,
+}
+
 /// What the zygote needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {
+    /// What it is for.
+    pub purpose: Purpose,
     /// Name of the pool, for the process title and the log.
     pub pool: String,
     /// Number of this zygote.
@@ -144,7 +156,7 @@ pub struct Boot {
     pub mode: Mode,
     /// What is undone after a request.
     pub isolation: Isolation,
-    /// Resident: the worker script, absolute.
+    /// Resident: the worker script, absolute. For [`Purpose::Check`] also the front controller of a classic pool.
     pub script: Option<String>,
     /// Working directory while the application boots, absolute.
     pub dir: String,
@@ -158,6 +170,8 @@ pub struct Boot {
     pub php_ini: Option<String>,
     /// Lines `name=value` that override the ini files.
     pub ini: String,
+    /// Their names, as `ini.NAME` or `admin_ini.NAME`.
+    pub ini_keys: Vec<String>,
     /// Names of settings that scripts may not change.
     pub locked_ini: Vec<String>,
     /// How the application is warmed; resident pools only.
@@ -241,6 +255,13 @@ pub enum FromZygote {
         boot_ms: u64,
         /// How requests are undone; `None` if they are not.
         undoing: Option<Undoing>,
+    },
+    /// Answer to a [`Boot`] with [`Purpose::Check`]; the zygote ends.
+    Checked {
+        /// `8.2.36`.
+        php_version: String,
+        /// Why this pool could not serve, at most [`MAX_REPORTED`] texts. One about a setting begins with its key.
+        problems: Vec<String>,
     },
     /// Answer to [`ToZygote::Report`].
     Report(Box<Report>),

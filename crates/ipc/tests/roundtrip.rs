@@ -290,6 +290,8 @@ where
 #[test]
 fn messages_arrive_with_their_descriptors() {
     let boot = Boot {
+        purpose: control::Purpose::Serve,
+        ini_keys: vec!["ini.memory_limit".into()],
         pool: "web".to_owned(),
         generation: 3,
         layout: Layout {

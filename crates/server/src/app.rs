@@ -22,12 +22,14 @@
 //! | `notify` | what a service manager is told |
 //! | `inherited` | sockets that this server does not have to open |
 //! | `handover`, `successor` | another binary in the place of this one |
+//! | `check` | whether it would come to serve |
 //! | `signals`, `descriptors`, `inspect` | as they say |
 
 mod acme;
 mod answers;
 mod boots;
 mod certificates;
+pub(crate) mod check;
 mod descriptors;
 mod handover;
 pub(crate) mod inherited;
@@ -98,14 +100,7 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
         access_log(&config, &launch.logs)?,
     ));
     sites.tls.load(&config.tls)?;
-    if let Some(listen) = world
-        .listen
-        .iter()
-        .find(|listen| listen.protocol == Protocol::Https)
-        && config.tls.certificates.is_empty()
-    {
-        bail!("no certificate for {}: set tls.certificates", listen.url());
-    }
+    has_certificates(&config, &world.listen)?;
     let _certificates = certificates::Watch::start(Arc::clone(&sites));
     let mut outside = Outside {
         answers: Answers::new(&config, Arc::clone(&world)),
@@ -138,6 +133,17 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
     server.world.reactors.join();
     info!("server stopped");
     ended
+}
+
+/// An error if one of `listen` needs a certificate and there is none.
+fn has_certificates(config: &Config, listen: &[Listen]) -> anyhow::Result<()> {
+    let https = listen.iter().find(|listen| listen.protocol == Protocol::Https);
+    match https {
+        Some(listen) if config.tls.certificates.is_empty() => {
+            bail!("no certificate for {}: set tls.certificates", listen.url())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Who the server hears and is heard by, beside its clients.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_getfl, fcntl_setfl};
 use tracing::{info, warn};
 
 use crate::config::Log;
@@ -34,11 +34,29 @@ pub(crate) struct Logs {
 
 /// A file is not to be written to.
 #[derive(Debug, thiserror::Error)]
-#[error("opening {path} ({setting}): {error}")]
+#[error("opening {path} ({setting}): {error}{hint}")]
 pub(crate) struct OpenError {
     path: String,
     setting: &'static str,
     error: io::Error,
+    hint: &'static str,
+}
+
+impl OpenError {
+    fn new(path: &Path, setting: &'static str, error: io::Error) -> Self {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => "; make its folder first",
+            io::ErrorKind::PermissionDenied => "; the server's user must be permitted to write there",
+            io::ErrorKind::ReadOnlyFilesystem => "; name a file on a file system that is writable",
+            _ => "",
+        };
+        Self {
+            path: path.display().to_string(),
+            setting,
+            error,
+            hint,
+        }
+    }
 }
 
 /// A file that is appended to. Clones write to the same.
@@ -69,6 +87,23 @@ impl Logs {
         })
     }
 
+    /// Whether [`Self::open`] would succeed, by the setting that is wrong; no file is made.
+    pub(crate) fn check(log: &Log) -> Vec<(&'static str, OpenError)> {
+        let files = [
+            (log.file.as_ref(), "log.file"),
+            (log.access_file.as_ref().filter(|_| log.access), "log.access_file"),
+        ];
+        let wrong = files.into_iter().filter_map(|(path, setting)| {
+            let path = path?;
+            let checked = match path.symlink_metadata() {
+                Ok(_) => append(path).map(drop),
+                Err(_) => may_create(path),
+            };
+            Some((setting, OpenError::new(path, setting, checked.err()?)))
+        });
+        wrong.collect()
+    }
+
     /// Opens each anew by its path. One that cannot be opened is written to as before.
     pub(crate) fn reopen(&self) {
         let files = [&self.log, &self.access];
@@ -95,11 +130,7 @@ impl Logs {
 
 impl LogFile {
     fn open(path: &Path, setting: &'static str) -> Result<Self, OpenError> {
-        let file = append(path).map_err(|error| OpenError {
-            path: path.display().to_string(),
-            setting,
-            error,
-        })?;
+        let file = append(path).map_err(|error| OpenError::new(path, setting, error))?;
         Ok(Self(Arc::new(Inner {
             path: path.to_owned(),
             file: ArcSwap::from_pointee(file),
@@ -191,6 +222,17 @@ fn takes(out: BorrowedFd<'_>, patience: Duration) -> bool {
     let timeout = Timespec::try_from(patience).unwrap_or_default();
     // One that has failed says so when it is written to.
     !matches!(poll(&mut fds, Some(&timeout)), Ok(0))
+}
+
+/// Whether this process may make a file at `path`.
+fn may_create(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    Ok(accessat(
+        CWD,
+        folder,
+        Access::WRITE_OK | Access::EXEC_OK,
+        AtFlags::EACCESS,
+    )?)
 }
 
 /// A named pipe that nobody reads is an error, and not waited for.

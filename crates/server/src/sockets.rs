@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, accessat, fchmod, flock};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tracing::warn;
 
@@ -122,6 +122,20 @@ pub(crate) fn bind(path: &Path, access: Access, backlog: i32) -> io::Result<Unix
     Ok(socket.into())
 }
 
+/// Whether [`bind`] would succeed, as far as can be seen without making a file. `AddrInUse`: somebody listens.
+pub(crate) fn check(path: &Path) -> io::Result<()> {
+    let address = SockAddr::unix(path)?;
+    if let Ok(about) = fs::symlink_metadata(path) {
+        if !about.file_type().is_socket() {
+            return Err(not_a_socket());
+        }
+        if is_served(&address)? {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+    }
+    may_create(path)
+}
+
 /// Gives the socket at `path` another name, in place of a socket on which nobody listens any more. `AddrInUse`: somebody does.
 pub(crate) fn add_name(path: &Path, name: &Path) -> io::Result<()> {
     if identity(path) == identity(name) {
@@ -141,15 +155,23 @@ fn vacate(path: &Path, address: &SockAddr) -> io::Result<()> {
         return Ok(());
     };
     if !about.file_type().is_socket() {
-        return Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "there is a file that is no socket",
-        ));
+        return Err(not_a_socket());
     }
     if is_served(address)? {
         return Err(io::ErrorKind::AddrInUse.into());
     }
     fs::remove_file(path)
+}
+
+/// Whether this process may make a file at `path`.
+fn may_create(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let needed = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    Ok(accessat(CWD, folder, needed, AtFlags::EACCESS)?)
+}
+
+fn not_a_socket() -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket")
 }
 
 /// Whether somebody listens.

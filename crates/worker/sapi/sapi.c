@@ -414,6 +414,32 @@ bool sapi_lock_setting(const char *name)
 	return entry != NULL;
 }
 
+bool sapi_has_setting(const char *name)
+{
+	return zend_hash_str_exists(EG(ini_directives), name, strlen(name));
+}
+
+/* As sapi/cli/php_cli.c does for "php -l" (8.2). On the host's own stack, which is the one that PHP knows before a script runs. */
+bool sapi_compiles(const char *script)
+{
+	bool compiles = false;
+
+	hearth.phase = PHASE_BOOT;
+	hearth_fill_request_info();
+	SG(request_info).no_headers = 1;
+	if (php_request_startup() == SUCCESS) {
+		zend_file_handle file;
+
+		zend_stream_init_filename(&file, script);
+		compiles = php_lint_script(&file) == SUCCESS;
+		zend_destroy_file_handle(&file);
+	}
+	php_request_shutdown(NULL);
+	hearth_forget_request_info();
+	hearth.phase = PHASE_IDLE;
+	return compiles;
+}
+
 void sapi_stay_in_directory(void)
 {
 	SG(options) |= SAPI_OPTION_NO_CHDIR;

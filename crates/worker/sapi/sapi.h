@@ -218,6 +218,10 @@ typedef struct sapi_contents {
 bool       sapi_boot(const sapi_host *host, const char *ini, const char *ini_path);
 /* Zygote, after sapi_boot(): neither scripts nor .user.ini files change the setting from here on. False: there is none of that name. */
 bool       sapi_lock_setting(const char *name);
+/* Zygote, after sapi_boot(): whether PHP and its extensions have a setting of that name. */
+bool       sapi_has_setting(const char *name);
+/* Zygote, after sapi_boot(): whether PHP can compile the script; what is wrong goes to the log. None of it runs. */
+bool       sapi_compiles(const char *script);
 /* Zygote, after sapi_boot(): scripts do not change to their own folder. */
 void       sapi_stay_in_directory(void);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */

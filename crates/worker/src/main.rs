@@ -4,6 +4,7 @@
 
 mod arena;
 mod body;
+mod check;
 mod contents;
 mod host;
 mod isolation;

@@ -190,6 +190,8 @@ struct Host {
 unsafe extern "C" {
     fn sapi_boot(host: *const Host, ini: *const c_char, ini_path: *const c_char) -> bool;
     fn sapi_lock_setting(name: *const c_char) -> bool;
+    fn sapi_has_setting(name: *const c_char) -> bool;
+    fn sapi_compiles(script: *const c_char) -> bool;
     fn sapi_stay_in_directory();
     fn sapi_start(script: *const c_char) -> State;
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
@@ -356,6 +358,18 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn lock_setting(&mut self, name: &CStr) -> bool {
         // SAFETY: PHP is booted; the string lives until the call returns.
         unsafe { sapi_lock_setting(name.as_ptr()) }
+    }
+
+    /// Whether PHP and its extensions have a setting of that name.
+    pub(crate) fn has_setting(&self, name: &CStr) -> bool {
+        // SAFETY: PHP is booted; the string lives until the call returns.
+        unsafe { sapi_has_setting(name.as_ptr()) }
+    }
+
+    /// Whether PHP can compile the script; what is wrong goes to [`Exchange::log`]. None of it runs.
+    pub(crate) fn compiles(&mut self, script: &CStr) -> bool {
+        // SAFETY: PHP is booted and runs no script; the string lives until the call returns.
+        unsafe { sapi_compiles(script.as_ptr()) }
     }
 
     /// Scripts do not change to their own folder.

@@ -14,11 +14,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use ipc::control::{self, Boot, Fork, FromZygote, Mode, Process, Report, Resource, ToZygote, ZYGOTE_SOCKET};
-use ipc::logline::Level;
+use ipc::control::{
+    self, Boot, Fork, FromZygote, Mode, Process, Purpose, Report, Resource, ToZygote, ZYGOTE_SOCKET,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
+use crate::check;
 use crate::host::{self, Host};
 use crate::isolation::{self, Prepared, Undo};
 use crate::obstacles;
@@ -112,6 +114,12 @@ fn start(socket: OwnedFd, boot: Boot, shared: Shared) -> Result<Option<Zygote>, 
         &format!("hearth: zygote {} gen {}", boot.pool, boot.generation),
         "hearth:zygote",
     );
+    if boot.purpose == Purpose::Check {
+        let answer = check::check(&boot);
+        control::send(socket.as_fd(), &answer, &[])
+            .map_err(|error| Error::Io("reporting the check to the server", error))?;
+        return Ok(None);
+    }
     let (answer, booted) = match boot_php(&boot) {
         Ok((php, mut prepared)) => (
             FromZygote::Ready {
@@ -140,10 +148,6 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
     setup::apply(&boot.process).map_err(|why| format!("pool.{}.{why}", boot.pool))?;
     let own = obstacles::descriptors();
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
-    let c_string = |text: &str| CString::new(text).map_err(|_| format!("{text:?} contains a NUL byte"));
-    let forever = |text: CString| -> &'static CString { Box::leak(Box::new(text)) };
-    let ini = forever(c_string(&boot.ini)?);
-    let ini_path = boot.php_ini.as_deref().map(c_string).transpose()?.map(forever);
     let resident = boot.mode == Mode::Resident;
     if resident {
         for name in ["HEARTH_WORKER", "FRANKENPHP_WORKER"] {
@@ -151,21 +155,13 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
             unsafe { std::env::set_var(name, "1") };
         }
     }
-    let explain = |what: &str| {
-        let errors = host::take_boot_errors();
-        if errors.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what}:\n{errors}")
-        }
-    };
-    let mut php = Php::<Silence>::boot(ini, ini_path.map(CString::as_c_str))
-        .ok_or_else(|| explain(&format!("PHP does not start{}", tight_limits(&boot.process))))?;
+    let mut php = start_php(boot, &boot.ini)?;
+    let unknown = check::unknown_settings(&php, boot);
+    if !unknown.is_empty() {
+        return Err(unknown.join("\n"));
+    }
     for name in &boot.locked_ini {
-        if !php.lock_setting(&c_string(name)?) {
-            let warning = format!("pool.{}.admin_ini.{name}: PHP has no such setting", boot.pool);
-            host::log(None, Level::WARNING, warning.as_bytes());
-        }
+        php.lock_setting(&c_string(name)?);
     }
     let mut left = None;
     if resident && boot.stay_in_dir {
@@ -185,6 +181,29 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
         prepared.report.left_out += u64::from(more);
     }
     Ok((php, prepared))
+}
+
+/// Starts the engine with the pool's settings, `ini` those of its ini files' names.
+pub(crate) fn start_php(boot: &Boot, ini: &str) -> Result<Php<Silence>, String> {
+    let forever = |text: CString| -> &'static CString { Box::leak(Box::new(text)) };
+    let ini = forever(c_string(ini)?);
+    let ini_path = boot.php_ini.as_deref().map(c_string).transpose()?.map(forever);
+    Php::<Silence>::boot(ini, ini_path.map(CString::as_c_str))
+        .ok_or_else(|| explain(&format!("PHP does not start{}", tight_limits(&boot.process))))
+}
+
+pub(crate) fn c_string(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|_| format!("{text:?} contains a NUL byte"))
+}
+
+/// `what` with PHP's own words, if there are any.
+fn explain(what: &str) -> String {
+    let errors = host::take_boot_errors();
+    if errors.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{what}:\n{errors}")
+    }
 }
 
 /// Limits of memory that may be why PHP says nothing.

@@ -111,6 +111,11 @@ impl Inherited {
         })
     }
 
+    /// Whether nothing was handed down.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.listeners.is_empty() && self.predecessor.is_none()
+    }
+
     /// The project folder, if it is not to be that of the command line.
     pub(crate) fn dir(&self) -> Option<PathBuf> {
         self.dir.clone()

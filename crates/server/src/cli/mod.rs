@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app::Launch;
-use crate::config::{Errors, Sources};
+use crate::config::{Errors, Problem, Sources};
 
 /// Serves until it is told to stop: `app::run`.
 pub type Run = fn(Launch) -> anyhow::Result<()>;
@@ -64,8 +64,10 @@ enum Command {
     Serve(Serving),
     /// Check settings and PHP without serving
     ///
-    /// Prints the resolved settings with the reasons for them, starts hearth-worker once to see that it runs, and prints
-    /// the PHP version it was built with.
+    /// Prints the resolved settings with the reasons for them, and PHP's version. Exit status 1 if hearth serve would not come to
+    /// serve here: for a user that does not exist, a log that cannot be written, a port in use by another than the server of this
+    /// folder, a setting that PHP does not have, a syntax error in the entry script, a folder with nothing to serve. All is named
+    /// at once. Nothing of the application runs, and no file is left behind.
     ///
     /// With --image, also boots the application as hearth serve would, and describes what every request would start from: size of
     /// the image, classes, objects, destructors that run with each request, open files, generators of random numbers, and
@@ -232,9 +234,22 @@ enum Failure {
     /// The settings are wrong; exit status 2.
     #[error(transparent)]
     Settings(#[from] Errors),
+    /// A server would not come to serve here; exit status 1.
+    #[error("{}", list(.0))]
+    Unfit(Vec<Problem>),
     /// Starting or serving failed; exit status 1.
     #[error("{0:#}")]
     Run(#[from] anyhow::Error),
+}
+
+fn list(problems: &[Problem]) -> String {
+    match problems {
+        [one] => one.to_string(),
+        many => {
+            let lines: Vec<String> = many.iter().map(|problem| format!("\n  {problem}")).collect();
+            format!("{} things keep hearth from serving{}", many.len(), lines.concat())
+        }
+    }
 }
 
 /// Runs the command that the arguments of the process name.
@@ -270,7 +285,7 @@ pub fn main(run: Run) -> ExitCode {
             let _ = writeln!(std::io::stderr(), "{label} {failure}");
             match failure {
                 Failure::Settings(_) => ExitCode::from(2),
-                Failure::Run(_) => ExitCode::FAILURE,
+                Failure::Run(_) | Failure::Unfit(_) => ExitCode::FAILURE,
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use anyhow::Context;
+use tracing::subscriber::NoSubscriber;
 
 use super::{Failure, Run, https, logging};
-use crate::app::{Inherited, Launch};
-use crate::config::{Config, LogFormat, Pool, Sources};
+use crate::app::{self, Inherited, Launch};
+use crate::config::{Config, Loaded, LogFormat, Pool, Sources};
 use crate::edge::survey::survey;
 use crate::logs::Logs;
 
@@ -30,32 +31,63 @@ fn serve_with(mut sources: Sources, inherited: Inherited, (https, run): (bool, R
     }
     let mut loaded = Config::load(&sources)?;
     loaded.reasons.extend(advice);
-    let logs = Logs::open(&loaded.config.log).context("starting the log")?;
-    logging::start(&loaded.config.log, logs.log.as_ref())?;
+    let nothing = app::check::nothing_to_serve(&loaded);
+    // Sockets that were handed down would be taken for those of another server.
+    let is_explained = inherited.is_empty();
+    let failure = if nothing.is_empty() {
+        let Err(error) = launch(sources, inherited, &loaded, run) else {
+            return Ok(());
+        };
+        error.into()
+    } else {
+        Failure::Unfit(nothing)
+    };
+    Err(if is_explained {
+        explained(failure, &loaded)
+    } else {
+        failure
+    })
+}
+
+fn launch(sources: Sources, inherited: Inherited, loaded: &Loaded, run: Run) -> anyhow::Result<()> {
+    let Loaded { config, reasons, .. } = loaded;
+    let logs = Logs::open(&config.log).context("starting the log")?;
+    logging::start(&config.log, logs.log.as_ref())?;
+    let mut reasons = reasons.clone();
     for place in inherited.activated() {
         let reason = format!("listening on {place}, a socket of the service manager's; `listen` is not used");
-        loaded.reasons.push(reason);
+        reasons.push(reason);
     }
-    match loaded.config.log.format {
+    match config.log.format {
         LogFormat::Text => {
             // The banner informs only; a closed standard error must not keep the server from starting.
-            let _ = std::io::stderr().write_all(banner(&loaded.config, &loaded.reasons).as_bytes());
+            let _ = std::io::stderr().write_all(banner(config, &reasons).as_bytes());
         }
         LogFormat::Json => tracing::info!(
-            dir = %loaded.config.dir.display(),
-            reasons = loaded.reasons.join("; "),
+            dir = %config.dir.display(),
+            reasons = reasons.join("; "),
             "settings resolved"
         ),
     }
-    for pool in &loaded.config.pools {
+    for pool in &config.pools {
         name_closed_folders(pool);
     }
-    Ok(run(Launch {
-        config: loaded.config,
+    run(Launch {
+        config: config.clone(),
         sources,
         logs,
         inherited,
-    })?)
+    })
+}
+
+/// In the words of `hearth check`, if it sees why there is no server.
+fn explained(failure: Failure, loaded: &Loaded) -> Failure {
+    // The log has said what it has to say.
+    let checked = tracing::subscriber::with_default(NoSubscriber::new(), || app::check::run(loaded));
+    match checked {
+        Ok(findings) if !findings.problems.is_empty() => Failure::Unfit(findings.problems),
+        _ => failure,
+    }
 }
 
 /// Says which folders of a pool `.htaccess` files close, and what they say besides and is not done.

@@ -179,6 +179,14 @@ impl File {
         file
     }
 
+    /// Where each setting was written.
+    pub(super) fn origins(&self) -> BTreeMap<String, Origin> {
+        let settings = self.settings.iter();
+        settings
+            .map(|(key, setting)| (key.clone(), setting.origin.clone()))
+            .collect()
+    }
+
     fn add_file(&mut self, path: &Path) {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {

@@ -24,13 +24,14 @@ mod tests;
 mod tls;
 mod value;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub(crate) use acme::{Acme, Challenge};
 pub(crate) use compression::{Coding, Compression};
 pub(crate) use fastcgi::FastCgi;
-pub(crate) use file::Errors;
+pub(crate) use file::{Errors, Origin, Problem};
 pub(crate) use limits::{ByteSize, Limits};
 pub(crate) use listen::{Listen, Place, Protocol};
 pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling, Requests, Warmup};
@@ -63,6 +64,17 @@ pub struct Loaded {
     pub config: Config,
     /// Sentences for people: what was found, and what was chosen for it.
     pub reasons: Vec<String>,
+    /// Where each setting was written, by its key.
+    pub origins: BTreeMap<String, Origin>,
+}
+
+impl Loaded {
+    /// What is wrong with the setting `key`, or with the project as a whole if nobody has written that.
+    pub fn problem(&self, key: &str, text: String) -> Problem {
+        let origin = self.origins.get(key).cloned();
+        let origin = origin.unwrap_or_else(|| Origin::Dir(self.config.dir.display().to_string()));
+        Problem { origin, text }
+    }
 }
 
 /// Everything `hearth serve` was told, or chose.

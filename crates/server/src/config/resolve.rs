@@ -51,7 +51,9 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded, Errors> {
 /// As `load`, with the keys that exist.
 pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'static str>), Errors> {
     let dir = project_folder(&sources.dir)?;
-    let mut reader = Reader::new(File::read(sources));
+    let file = File::read(sources);
+    let origins = file.origins();
+    let mut reader = Reader::new(file);
     let cores = available_parallelism().map_or(1, usize::from);
     let mut reasons: Vec<String> = reader
         .path()
@@ -93,7 +95,12 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         dir,
     };
     let keys = reader.finish()?;
-    Ok((Loaded { config, reasons }, keys))
+    let loaded = Loaded {
+        config,
+        reasons,
+        origins,
+    };
+    Ok((loaded, keys))
 }
 
 /// Every listening socket, those of `listen` first.

@@ -56,7 +56,7 @@ impl Project {
 
     /// Mode, document root and script, relative to the project folder; and the reasons.
     fn entry(&self, set: &[&str]) -> (Mode, String, Option<String>, Vec<String>) {
-        let Loaded { config, reasons } = self.load(set);
+        let Loaded { config, reasons, .. } = self.load(set);
         let shown = |path: &Path| path.strip_prefix(&self.0).unwrap().display().to_string();
         (
             config.pools[0].mode,

@@ -3,7 +3,7 @@
 //! Called by `app`; `listen` accepts on it. Runs in: server.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -40,13 +40,7 @@ impl Listener {
     pub(crate) fn bind(listen: &Listen, group: Option<u32>) -> io::Result<Self> {
         match &listen.place {
             Place::Tcp(address) => {
-                let socket = Socket::new(
-                    Domain::for_address(*address),
-                    Type::STREAM,
-                    Some(socket2::Protocol::TCP),
-                )?;
-                socket.set_reuse_address(true)?;
-                socket.bind(&(*address).into())?;
+                let socket = bind_tcp(*address)?;
                 socket.listen(BACKLOG)?;
                 Self::adopt(socket.into(), listen.protocol, Some(listen.clone()))
             }
@@ -61,6 +55,14 @@ impl Listener {
                 listener.own();
                 Ok(listener)
             }
+        }
+    }
+
+    /// Whether [`Self::bind`] would succeed; nobody can connect meanwhile, and no file is made.
+    pub(crate) fn check(listen: &Listen) -> io::Result<()> {
+        match &listen.place {
+            Place::Tcp(address) => bind_tcp(*address).map(drop),
+            Place::Unix(path) => sockets::check(path),
         }
     }
 
@@ -119,6 +121,18 @@ impl Listener {
             file.give_away();
         }
     }
+}
+
+/// A socket that has the address, and does not listen.
+fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(socket2::Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
 }
 
 impl Listening {

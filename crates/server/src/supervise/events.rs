@@ -48,7 +48,9 @@ impl Supervisor {
                 }
             }
             // Only `inspect` asks.
-            FromZygote::Report(_) => debug!(pool = self.settings.name, generation, "report not asked for"),
+            FromZygote::Report(_) | FromZygote::Checked { .. } => {
+                debug!(pool = self.settings.name, generation, "report not asked for");
+            }
             FromZygote::Forked {
                 worker,
                 incarnation,

@@ -1,6 +1,7 @@
-//! Boots the application once, as serving would, asks the zygote what has become of it, and ends it. No worker is forked.
+//! Boots PHP once, as serving would, with the application or without, asks the zygote what has become of it, and ends it. No worker
+//! is forked.
 //!
-//! Called by `app`, for `hearth check --image`. Runs in: the command.
+//! Called by `app`, for `hearth check`. Runs in: the command.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -34,6 +35,15 @@ pub(crate) struct Inspection {
     pub(crate) said: Vec<String>,
 }
 
+/// What a check has found.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// `8.2.36`.
+    pub(crate) php_version: String,
+    /// Why the pool could not serve. A text about a setting begins with its key.
+    pub(crate) problems: Vec<String>,
+}
+
 /// Boots the application and describes it. Must be called on a thread that lives until it returns.
 pub(crate) async fn inspect(
     settings: &config::Pool,
@@ -41,14 +51,33 @@ pub(crate) async fn inspect(
     warmup_requests: Vec<Vec<u8>>,
 ) -> Result<Inspection, StartError> {
     let recipe = Recipe::new(settings, pool.memory(), eventfds, warmup_requests);
+    let (inspection, said) = once(&recipe, (settings, pool), inspected).await?;
+    Ok(Inspection {
+        said: said.lines().map(str::to_owned).collect(),
+        ..inspection
+    })
+}
+
+/// Boots PHP without the application. Must be called on a thread that lives until it returns.
+pub(crate) async fn check(
+    settings: &config::Pool,
+    (pool, eventfds): (&PoolShared, Vec<OwnedFd>),
+) -> Result<Checked, StartError> {
+    let recipe = Recipe::new(settings, pool.memory(), eventfds, Vec::new()).for_a_check(settings);
+    Ok(once(&recipe, (settings, pool), checked).await?.0)
+}
+
+/// Starts a zygote, listens to it, and ends it. What `listen` makes of it, and the last lines that it has logged.
+async fn once<T>(
+    recipe: &Recipe,
+    (settings, pool): (&config::Pool, &PoolShared),
+    listen: impl AsyncFnOnce(&Zygote, &mut mpsc::Receiver<Event>) -> Option<Result<T, String>>,
+) -> Result<(T, String), StartError> {
     let (events, mut inbox) = mpsc::channel(EVENTS);
     let tasks = TaskTracker::new();
     let zygote = recipe
         .start(1, pool.memory(), events, (&tasks, &Family::default()))
-        .map_err(|error| StartError::Spawn {
-            binary: recipe.binary(),
-            error,
-        })?;
+        .map_err(|error| StartError::spawn(recipe.binary(), error))?;
     let timeout = settings.boot_timeout;
     let Ok(answer) = tokio::time::timeout(timeout, listen(&zygote, &mut inbox)).await else {
         zygote.process.kill();
@@ -68,17 +97,34 @@ pub(crate) async fn inspect(
     let _ = tokio::time::timeout(OUTPUT_GRACE, tasks.wait()).await;
     let said = tail.text();
     match answer {
-        Some(Ok(inspection)) => Ok(Inspection {
-            said: said.lines().map(str::to_owned).collect(),
-            ..inspection
-        }),
+        Some(Ok(answer)) => Ok((answer, said)),
         Some(Err(reason)) => Err(StartError::Boot { reason }),
         None => Err(StartError::unexplained(ending, &said)),
     }
 }
 
+/// What the zygote has found, or why it has not; `None`: it has died.
+async fn checked(_: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Result<Checked, String>> {
+    while let Some(Event::Zygote { message, .. }) = inbox.recv().await {
+        match message {
+            FromZygote::Checked {
+                php_version,
+                problems,
+            } => {
+                return Some(Ok(Checked {
+                    php_version,
+                    problems,
+                }));
+            }
+            FromZygote::BootFailed { reason } => return Some(Err(reason)),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// The zygote's answers, or why it did not boot; `None`: it has died.
-async fn listen(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Result<Inspection, String>> {
+async fn inspected(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Result<Inspection, String>> {
     let mut ready = None;
     while let Some(event) = inbox.recv().await {
         let Event::Zygote { message, .. } = event else {
@@ -109,7 +155,10 @@ async fn listen(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Re
                 }));
             }
             FromZygote::BootFailed { reason } => return Some(Err(reason)),
-            FromZygote::Forked { .. } | FromZygote::ForkFailed { .. } | FromZygote::Exited { .. } => {}
+            FromZygote::Checked { .. }
+            | FromZygote::Forked { .. }
+            | FromZygote::ForkFailed { .. }
+            | FromZygote::Exited { .. } => {}
         }
     }
     None

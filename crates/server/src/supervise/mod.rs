@@ -62,7 +62,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info};
 
 pub(crate) use self::error::StartError;
-pub(crate) use self::inspect::{Inspection, inspect};
+pub(crate) use self::inspect::{Inspection, check, inspect};
 pub(crate) use self::kin::Kin;
 use self::oom::OomWatch;
 use self::policy::{Action, State};
@@ -301,10 +301,7 @@ impl Supervisor {
             }
             Err(error) => {
                 error!(pool = self.settings.name, binary = %self.recipe.binary(), %error, "zygote not started");
-                let error = StartError::Spawn {
-                    binary: self.recipe.binary(),
-                    error,
-                };
+                let error = StartError::spawn(self.recipe.binary(), error);
                 self.trouble = Some(error.to_string());
                 self.start_error.get_or_insert(error);
                 self.state.zygote_gone(Instant::now());

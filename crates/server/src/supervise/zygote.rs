@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipc::control::{self, Boot, Bytes, Fork, Isolation, Method, Mode, ToZygote, Undoing, Warmup};
+use ipc::control::{self, Boot, Bytes, Fork, Isolation, Method, Mode, Purpose, ToZygote, Undoing, Warmup};
 use ipc::server_side::PoolMemory;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -84,6 +84,7 @@ impl Recipe {
             config::Mode::Resident => (Mode::Resident, pool.script.as_deref().map(text)),
         };
         let boot = Boot {
+            purpose: Purpose::Serve,
             pool: pool.name.clone(),
             generation: 0,
             layout: memory.layout(),
@@ -97,6 +98,9 @@ impl Recipe {
             php_ini: pool.php_ini.as_deref().map(text),
             // The later line of a name holds.
             ini: ini_lines(&pool.ini) + &ini_lines(&pool.admin_ini),
+            ini_keys: ini_keys("ini", &pool.ini)
+                .chain(ini_keys("admin_ini", &pool.admin_ini))
+                .collect(),
             locked_ini: pool.admin_ini.iter().map(|(name, _)| name.clone()).collect(),
             warmup: match pool.warmup {
                 config::Warmup::Clean => Warmup::Clean,
@@ -111,6 +115,17 @@ impl Recipe {
             boot,
             eventfds,
         }
+    }
+
+    /// The same for a zygote that only looks whether `pool` could serve.
+    pub(super) fn for_a_check(mut self, pool: &Pool) -> Self {
+        self.boot.purpose = Purpose::Check;
+        // Nothing is lost: see above.
+        self.boot.script = pool
+            .script
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned());
+        self
     }
 
     /// Starts a zygote by exec and tells it to boot. What it says comes as events. Must be called on a thread that lives as long
@@ -327,6 +342,11 @@ async fn watch(
 async fn tell(events: &mpsc::Sender<Event>, event: Event) {
     // The supervisor is gone only when the server has stopped.
     let _ = events.send(event).await;
+}
+
+/// The keys of PHP's settings below the pool.
+fn ini_keys<'a>(table: &'a str, settings: &'a [(String, String)]) -> impl Iterator<Item = String> + 'a {
+    settings.iter().map(move |(name, _)| format!("{table}.{name}"))
 }
 
 /// PHP's settings as the lines of an ini file. A quoted value keeps its `;` and `=`; PHP knows `\"` in it.

@@ -49,7 +49,7 @@ fn an_exception_that_the_application_handles_while_it_boots_is_named() {
 fn a_worker_binary_that_is_no_zygote_is_reported() {
     let failed = Server::fail(&App::bundled("hello"), &["pool.web.worker_binary=\"/bin/true\""]);
     assert_eq!(failed.status.code(), Some(1));
-    let said = failed.log.wait_for_line("error: the application did not boot: ");
+    let said = failed.log.wait_for_line("error: --set pool.web.worker_binary");
     assert!(said.contains("(exit status 0)"), "{said}");
 }
 

@@ -188,7 +188,7 @@ fn a_server_that_could_not_end_its_workers_does_not_start_them() {
             "pool.web.user=www-data",
         ],
     );
-    let said = failed.log.wait_for_line("error: the application did not boot: ");
+    let said = failed.log.wait_for_line("error: --set pool.web.user=");
     let expected =
         "pool.web.user = \"www-data\": running PHP as another user takes CAP_SETUID, CAP_SETGID and CAP_KILL";
     assert!(said.contains(expected), "{said}");

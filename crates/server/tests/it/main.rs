@@ -26,6 +26,7 @@ mod extensions;
 mod fastcgi;
 mod files;
 mod frameworks;
+mod gate;
 mod h2;
 mod health;
 mod htaccess;

@@ -53,7 +53,7 @@ impl Project {
         let all = [&["pool.web.script=index.php", "pool.web.mode=classic"], settings].concat();
         let failed = Server::fail(&self.0.app(), &all);
         assert_eq!(failed.status.code(), Some(1));
-        failed.log.wait_for_line("error: the application did not boot: ")
+        failed.log.wait_for_line("error: --set ")
     }
 }
 
@@ -166,7 +166,6 @@ fn scripts_do_not_change_admin_settings() {
         "pool.web.admin_ini.memory_limit=77M",
         "pool.web.ini.memory_limit=66M",
         "pool.web.admin_ini.max_execution_time=55",
-        "pool.web.admin_ini.nonsense=1",
         "pool.web.ini.precision=9",
     ];
     project.in_each_mode(&settings, |server| {
@@ -177,9 +176,6 @@ fn scripts_do_not_change_admin_settings() {
             assert_eq!(ini["precision"][2], "1");
             assert_eq!(told["time"], false);
         }
-        server
-            .log
-            .wait_for_line_with("pool.web.admin_ini.nonsense: PHP has no such setting");
     });
 }
 
@@ -324,7 +320,7 @@ fn what_cannot_be_done_is_said_before_anything_is_served() {
             app = app.run_by(&runner);
         }
         let failed = Server::fail(&app, &["admin_socket=off", "pool.web.mode=classic", set]);
-        let said = failed.log.wait_for_line("error: the application did not boot: ");
+        let said = failed.log.wait_for_line("error: --set ");
         assert!(said.contains(expected), "{said}");
     }
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use ipc::control::{
-    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Mode, Process, ToWorker, ToZygote, Warmup,
+    self, Boot, Bytes, Fork, FromWorker, FromZygote, Isolation, Mode, Process, Purpose, ToWorker, ToZygote,
+    Warmup,
 };
 use ipc::head::{BodyKind, Known, RequestWriter, ResponseReader};
 use ipc::layout::Layout;
@@ -119,6 +120,8 @@ impl Pool {
             .spawn()
             .unwrap();
         let boot = ToZygote::Boot(Boot {
+            purpose: Purpose::Serve,
+            ini_keys: Vec::new(),
             pool: "web".into(),
             generation: 1,
             layout: LAYOUT,
