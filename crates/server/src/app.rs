@@ -12,6 +12,7 @@
 //! | `reactors` | the threads |
 //! | `release` | settings and code that are served, and their processes |
 //! | `start` | the first release |
+//! | `accounts` | which users PHP runs as |
 //! | `watch`, `boots` | files that change, but for those that boots write |
 //! | `server` | what happens while it serves |
 //! | `reload` | how another release is prepared |
@@ -25,6 +26,7 @@
 //! | `check` | whether it would come to serve |
 //! | `signals`, `descriptors`, `inspect` | as they say |
 
+mod accounts;
 mod acme;
 mod answers;
 mod boots;

@@ -20,7 +20,7 @@ use super::server::Server;
 use super::signals::{Order, Signals};
 use super::turnover::{Served, changed};
 use super::watch::Changes;
-use super::{Doors, Outside};
+use super::{Doors, Outside, accounts};
 use crate::admin::Ask;
 use crate::config::{Config, Sources};
 use crate::dispatch::Pool;
@@ -138,6 +138,7 @@ impl Start {
             Some(connections) => connections,
             None => self.accept()?,
         };
+        accounts::warn_of(&release, &self.sources).await;
         self.outside.announce(&self.config, &self.world, php);
         Ok(Server {
             world: self.world,

@@ -2,14 +2,23 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::harness::{App, Folder, Server, is_root};
+use crate::tls::Certificates;
 
 /// Number of the server's user, which has no entry and owns nothing.
 const SERVER: u32 = 54_322;
+
+const AS_ROOT: &str =
+    "PHP runs as root, so a script may do everything: set `user` of the pool to an unprivileged user";
+const WITH_KEYS: &str = "PHP has the server's own user, so a script may read the keys of its certificates: set `user` of the \
+                         pool to another one, see docs/operating.md";
 
 const TELL: &str = r"<?php
 function tell(): void
@@ -70,6 +79,17 @@ fn served_with(project: &Folder, capabilities: &str) -> App {
     project.app().run_by(&words.map(OsStr::new))
 }
 
+/// The capabilities that the unit gives to the server, such as `+setuid,+kill`.
+fn of_the_unit() -> String {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/systemd/hearth.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    let mut lines = unit.lines();
+    let names = lines
+        .find_map(|line| line.strip_prefix("AmbientCapabilities="))
+        .unwrap();
+    names.to_lowercase().replace("cap_", "+").replace(' ', ",")
+}
+
 /// What `/proc/self/status` says of a process without capabilities.
 fn powerless(user: u32, group: u32, groups: &str) -> String {
     let mut expected =
@@ -81,12 +101,12 @@ fn powerless(user: u32, group: u32, groups: &str) -> String {
 }
 
 #[test]
-fn a_server_with_three_capabilities_runs_php_as_another_user_without_any() {
+fn a_server_with_the_unit_s_capabilities_runs_php_as_another_user_without_any() {
     if !is_root() {
         return;
     }
     let project = project();
-    let app = served_with(&project, "+setuid,+setgid,+kill");
+    let app = served_with(&project, &of_the_unit());
     for mode in MODES {
         let settings = [
             mode,
@@ -170,6 +190,45 @@ fn the_server_s_capabilities_do_not_reach_php_of_the_same_user() {
             powerless(SERVER, SERVER, &groups),
             "{mode:?}"
         );
+    }
+}
+
+#[test]
+fn the_start_warns_of_users_that_a_script_could_do_much_with() {
+    if !is_root() {
+        return;
+    }
+    let project = project();
+    let certificates = Certificates::new("privilege");
+    certificates.make("demo.test");
+    let readable = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(certificates.path("demo.test.key"), readable).unwrap();
+    let tls = [
+        "tls.listen=127.0.0.1:0".to_owned(),
+        format!("tls.certificates={:?}", [certificates.path("demo.test.pem")]),
+        format!("tls.keys={:?}", [certificates.path("demo.test.key")]),
+    ];
+    let tls = tls.each_ref().map(String::as_str);
+    let common = ["admin_socket=off", "pool.web.mode=classic", "pool.web.workers=1"];
+    let other_user = ["pool.web.user=www-data"];
+    let (root, own) = (project.app(), served_with(&project, "+setuid,+setgid,+kill"));
+    for (app, settings, expected) in [
+        (&root, &[&common[..]][..], &[AS_ROOT][..]),
+        (&root, &[&common[..], &tls], &[AS_ROOT]),
+        (&root, &[&common[..], &tls, &other_user], &[]),
+        (&own, &[&common[..]], &[]),
+        (&own, &[&common[..], &tls], &[WITH_KEYS]),
+        (&own, &[&common[..], &tls, &other_user], &[]),
+    ] {
+        let server = Server::start(app, &settings.concat());
+        server.log.wait("server ready", |_| true);
+        for message in [AS_ROOT, WITH_KEYS] {
+            let count = usize::from(expected.contains(&message));
+            assert_eq!(server.log.count(message), count, "{message}: {settings:?}");
+        }
+        if let Some(message) = expected.first() {
+            assert_eq!(server.log.last(message, |_| true).unwrap()["pool"], "web");
+        }
     }
 }
 
