@@ -20,7 +20,7 @@ demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
 	@dev/packages apps/symfony/packages.txt
 	@printf '\nTry: the pages in a browser; curl http://127.0.0.1:8080/api/hello; /exit, /throw and /fatal, then reload;\n'
 	@printf 'kill -9 a worker (pgrep -f "hearth: worker") and look at the log. Ctrl-C stops.\n\n'
-	@exec $(TARGET)/release/hearth serve apps/symfony --listen 127.0.0.1:8080
+	@dev/demo $(TARGET)/release/hearth
 
 test: packages-test check unit ipc it wordpress phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
 
