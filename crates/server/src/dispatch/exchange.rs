@@ -68,7 +68,7 @@ async fn read_head(
             let parsed = parse(head).map_err(|bad| refuse(lease, reading, bad))?;
             if parsed.0.is_informational() {
                 if let Some(interim) = interim {
-                    interim.put(parsed.0, parsed.2);
+                    interim.put(parsed.0, parsed.2).await;
                 }
                 bytes.drain(..len);
                 continue;

@@ -39,8 +39,8 @@ pub(super) async fn handle<B: Backend>(
     // RFC 9110 §15.2: HTTP/1.0 has none.
     record.interim = (head.version == Version::HTTP_11).then(|| Arc::clone(client.progress.interim()));
     let mut response = respond(&head, body, shared, &mut record).await;
-    // What was not sent by now would come behind the response.
-    client.progress.interim().take();
+    // `wire` sends them when hyper flushes, which it does before it looks here again.
+    client.progress.interim().taken().await;
     if record.unread {
         client.progress.set_linger();
     }

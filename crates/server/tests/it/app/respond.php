@@ -24,6 +24,8 @@ function respond(): void
         '/memory' => print(strlen(str_repeat('x', 1 << 40))),
         // Flushes again and again until the client has gone; says "streaming" in the log after the delay, and how it ended.
         '/stream' => stream((int) $_GET['delay'], isset($_GET['ignore'])),
+        // So many hints, and the page at once.
+        '/hints' => hints((int) $_GET['count']),
         // Sends a hint, says "hint sent" in the log, and waits until the file exists.
         '/hint' => hint($_GET['open']),
         // Says "at the gate" in the log and waits until the file exists.
@@ -78,6 +80,15 @@ function hint(string $open): void
     while (!file_exists($open)) {
         usleep(1000);
         clearstatcache();
+    }
+    echo 'hinted';
+}
+
+function hints(int $count): void
+{
+    for ($number = 0; $number < $count; $number++) {
+        header("Link: </$number.css>; rel=preload");
+        headers_send(103);
     }
     echo 'hinted';
 }
