@@ -17,6 +17,8 @@
 pub const REQUEST_FIXED: usize = 96;
 /// Bytes before the reason of a response.
 pub const RESPONSE_FIXED: usize = 12;
+/// Status of a final head whose script asked for a status that no response can have; the reason is what it asked for, in digits.
+pub const NO_STATUS: u16 = 0;
 /// Bytes a response's head may have.
 pub const RESPONSE_MAX: usize = 256 * 1024;
 
@@ -323,9 +325,9 @@ pub enum BadHead {
     /// A length points outside.
     #[error("a length in the response head is impossible")]
     Length,
-    /// Not 100–599.
-    #[error("status {0} is not within 100 to 599")]
-    Status(u16),
+    /// Not 200–999, or 101.
+    #[error("the script's final status is {0}, which no response can have: use one of 200 to 999")]
+    Status(i32),
     /// RFC 9110 §5.1, §5.5.
     #[error("a response header has an invalid name or value")]
     Header,
@@ -348,9 +350,6 @@ impl<'a> ResponseReader<'a> {
             return Err(BadHead::Length);
         }
         let status = u16_at(bytes, 4).ok_or(BadHead::Length)?;
-        if !(100..600).contains(&status) {
-            return Err(BadHead::Status(status));
-        }
         let reason_len = usize::from(u16_at(bytes, 6).ok_or(BadHead::Length)?);
         let lines = u32_at(bytes, 8).ok_or(BadHead::Length)?;
         let reason = bytes
@@ -358,6 +357,9 @@ impl<'a> ResponseReader<'a> {
             .ok_or(BadHead::Length)?;
         if !is_field_value(reason) {
             return Err(BadHead::Header);
+        }
+        if !(100..1000).contains(&status) || status == 101 {
+            return Err(BadHead::Status(asked_for(status, reason)));
         }
         let rest = bytes.len() - RESPONSE_FIXED - reason_len;
         // Each line has a length at least: so their number is bounded by the head's.
@@ -372,7 +374,7 @@ impl<'a> ResponseReader<'a> {
         })
     }
 
-    /// 100–599.
+    /// 100–999 without 101, which no other head follows (RFC 9110 §15.2.2). Below 200 it is an interim response.
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -415,6 +417,15 @@ impl<'a> ResponseReader<'a> {
             failed = header.is_err();
             Some(header)
         })
+    }
+}
+
+/// The status that a script asked for where it cannot be had.
+fn asked_for(status: u16, reason: &[u8]) -> i32 {
+    let text = std::str::from_utf8(reason).unwrap_or_default();
+    match text.parse() {
+        Ok(asked_for) if status == NO_STATUS => asked_for,
+        _ => i32::from(status),
     }
 }
 

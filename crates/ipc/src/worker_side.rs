@@ -336,8 +336,7 @@ impl WorkerSide {
         if !fits {
             return self.send_head(exchange, 500, b"Response Head Too Large", std::iter::empty());
         }
-        // RFC 9110 §15.2: interim, except 101, after which no other follows.
-        exchange.head_sent |= status >= 200 || status == 101;
+        exchange.head_sent |= !(100..200).contains(&status);
         result
     }
 

@@ -63,7 +63,6 @@ ZEND_FUNCTION(fastcgi_finish_request)
 ZEND_FUNCTION(headers_send)
 {
 	zend_long status = 200;
-	int kept;
 
 	ZEND_PARSE_PARAMETERS_START(0, 1)
 		Z_PARAM_OPTIONAL
@@ -74,14 +73,12 @@ ZEND_FUNCTION(headers_send)
 		zend_argument_value_error(1, "must be between 100 and 599");
 		RETURN_THROWS();
 	}
-	kept = SG(sapi_headers).http_response_code;
-	SG(sapi_headers).http_response_code = (int) status;
-	if (status < 200) {
-		int sent = hearth_send_headers(&SG(sapi_headers));
-
-		SG(sapi_headers).http_response_code = kept;
-		RETURN_LONG(sent);
+	/* No other response follows 101 (RFC 9110, 15.2.2). */
+	if (status < 200 && status != 101) {
+		hearth_send_interim((int) status);
+		RETURN_LONG(SAPI_HEADER_SENT_SUCCESSFULLY);
 	}
+	SG(sapi_headers).http_response_code = (int) status;
 	RETURN_LONG(sapi_send_headers());
 }
 

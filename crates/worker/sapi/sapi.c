@@ -185,19 +185,19 @@ static bool is_dropped(const sapi_header_struct *header, int status)
 	return header_is(header, ZEND_STRL("Status")) || !memchr(header->header, ':', header->header_len);
 }
 
-int hearth_send_headers(sapi_headers_struct *headers)
+static bool can_send_headers(void)
+{
+	return !SG(request_info).no_headers && hearth.phase == PHASE_REQUEST && !hearth.finished && !hearth.headers_sent;
+}
+
+static void send_head(sapi_headers_struct *headers, int status, sapi_str reason)
 {
 	size_t count = 0;
-	sapi_str reason, *lines;
+	sapi_str *lines;
 	zend_llist_position position;
 	sapi_header_struct *header;
-	int status;
 	ALLOCA_FLAG(use_heap)
 
-	if (SG(request_info).no_headers || hearth.phase != PHASE_REQUEST || hearth.finished || hearth.headers_sent) {
-		return SAPI_HEADER_SENT_SUCCESSFULLY;
-	}
-	status = response_status(headers, &reason);
 	lines = do_alloca((zend_llist_count(&headers->headers) + 1) * sizeof(sapi_str), use_heap);
 	for (header = zend_llist_get_first_ex(&headers->headers, &position); header;
 			header = zend_llist_get_next_ex(&headers->headers, &position)) {
@@ -208,9 +208,36 @@ int hearth_send_headers(sapi_headers_struct *headers)
 		lines[count].len = header->header_len;
 		count++;
 	}
-	hearth.headers_sent = status >= 200;
 	(void) hearth.host->send_headers(hearth.exchange, status, reason, lines, count);
 	free_alloca(lines, use_heap);
+}
+
+void hearth_send_interim(int status)
+{
+	sapi_str no_reason = { "", 0 };
+
+	if (can_send_headers()) {
+		send_head(&SG(sapi_headers), status, no_reason);
+	}
+}
+
+static int hearth_send_headers(sapi_headers_struct *headers)
+{
+	sapi_str reason;
+	char digits[MAX_LENGTH_OF_LONG];
+	int status;
+
+	if (!can_send_headers()) {
+		return SAPI_HEADER_SENT_SUCCESSFULLY;
+	}
+	status = response_status(headers, &reason);
+	if (status < 200 || status > 999) {
+		reason.len = slprintf(digits, sizeof(digits), "%d", status);
+		reason.bytes = digits;
+		status = SAPI_NO_STATUS;
+	}
+	hearth.headers_sent = true;
+	send_head(headers, status, reason);
 	return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
 

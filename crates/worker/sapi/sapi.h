@@ -102,6 +102,9 @@ typedef struct sapi_asked {
 	uint64_t limit_ms;          /* the limit that it has passed */
 } sapi_asked;
 
+/* `NO_STATUS` of the crate ipc. */
+#define SAPI_NO_STATUS 0
+
 /* What C asks of Rust. A callback must not call PHP and must not unwind. `ctx` is the one given to sapi_serve() or sapi_run(). */
 typedef struct sapi_host {
 	/* Appends to the response body. A short count: the client is gone. */
@@ -111,6 +114,7 @@ typedef struct sapi_host {
 	/*
 	 * Sends the response head, once, before the first body byte. `reason` is the text after the status code of a status line set by the script, or empty.
 	 * `lines` are "Name: value" without CR or LF. Status 1xx is an interim response and may precede the final one.
+	 * SAPI_NO_STATUS: the final status is one that no response can have, and `reason` is its digits.
 	 */
 	bool   (*send_headers)(void *ctx, int status, sapi_str reason, const sapi_str *lines, size_t count);
 	/* Next bytes of the request body; 0 at its end. */

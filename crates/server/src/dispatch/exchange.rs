@@ -128,11 +128,8 @@ fn refuse(lease: &Lease, reading: &Reading, bad: BadHead) -> DispatchError {
 
 fn parse(head: &[u8]) -> Result<(StatusCode, Bytes, HeaderMap), BadHead> {
     let reader = ResponseReader::new(head)?;
-    let status = StatusCode::from_u16(reader.status()).map_err(|_| BadHead::Status(reader.status()))?;
-    if status == StatusCode::SWITCHING_PROTOCOLS {
-        // No other head follows it, and there is nothing to switch to.
-        return Err(BadHead::Status(reader.status()));
-    }
+    let status =
+        StatusCode::from_u16(reader.status()).map_err(|_| BadHead::Status(reader.status().into()))?;
     let mut headers = HeaderMap::with_capacity(8);
     for header in reader.headers() {
         let (name, value) = header?;

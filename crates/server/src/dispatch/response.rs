@@ -12,7 +12,7 @@ use super::DispatchError;
 /// What the worker answered. Header values are checked: no CR, LF or NUL.
 #[derive(Debug)]
 pub struct Response {
-    /// 200–599.
+    /// 200–999.
     pub status: StatusCode,
     /// Text of a status line set by the script (`header("HTTP/1.1 404 Gone fishing")`), empty by default.
     pub reason: Bytes,

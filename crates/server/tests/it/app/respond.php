@@ -27,7 +27,7 @@ function respond(): void
         // So many hints, and the page at once.
         '/hints' => hints((int) $_GET['count']),
         // Sends a hint, says "hint sent" in the log, and waits until the file exists.
-        '/hint' => hint($_GET['open']),
+        '/hint' => hint($_GET['open'], (int) ($_GET['status'] ?? 103)),
         // Says "at the gate" in the log and waits until the file exists.
         '/gate' => gate($_GET['open']),
         // As /gate the first time, tells it by the file; answers at once the second time.
@@ -72,10 +72,10 @@ function stream(int $delay, bool $ignore): void
     error_log('loop left with ' . connection_status());
 }
 
-function hint(string $open): void
+function hint(string $open, int $status): void
 {
     header('Link: </style.css>; rel=preload; as=style');
-    headers_send(103);
+    headers_send($status);
     error_log('hint sent');
     while (!file_exists($open)) {
         usleep(1000);
