@@ -10,6 +10,7 @@ use std::process::Command;
 const SOURCES: &[&str] = &[
     "sapi.c",
     "request.c",
+    "session.c",
     "classic.c",
     "child.c",
     "isolated.c",

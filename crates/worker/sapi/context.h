@@ -239,6 +239,12 @@ bool hearth_holds_semaphores(void);
 void hearth_fill_request_info(void);
 void hearth_forget_request_info(void);
 
+/* session.c */
+void hearth_begin_session(void);
+void hearth_end_session(void);
+/* Calls a module's function for the begin or the end of a request, if there is such a module. */
+void hearth_call_module(const char *name, size_t name_len, bool startup);
+
 /* classic.c */
 /* Runs hearth.request as php-fpm does. */
 void hearth_run_classic(void);

@@ -20,9 +20,6 @@
 #include <ext/standard/basic_functions.h>
 #include <ext/standard/php_filestat.h>
 #include <main/php_ini.h>
-#ifdef HAVE_PHP_SESSION
-# include <ext/session/php_session.h>
-#endif
 
 /* How often a script may ask for a request after it was told that there are no more. */
 #define MAX_DRAIN_CALLS 16
@@ -113,70 +110,6 @@ static void restore_ignore_user_abort(void)
 
 	zend_alter_ini_entry_chars(name, hearth.boot_ignore_user_abort ? "1" : "0", 1, PHP_INI_USER, PHP_INI_STAGE_RUNTIME);
 	zend_string_release(name);
-}
-
-static void call_module(const char *name, size_t name_len, bool startup)
-{
-	zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, name, name_len);
-
-	if (module && startup && module->request_startup_func) {
-		module->request_startup_func(module->type, module->module_number);
-	}
-	if (module && !startup && module->request_shutdown_func) {
-		module->request_shutdown_func(module->type, module->module_number);
-	}
-}
-
-static void begin_session(void)
-{
-#ifdef HAVE_PHP_SESSION
-	if (PS(auto_start) && PS(session_status) == php_session_none) {
-		php_session_start();
-	}
-#else
-	call_module(ZEND_STRL("session"), true);
-#endif
-}
-
-/*
- * As ext/session/session.c RSHUTDOWN and RINIT (8.2), but the save handler, a user's too, stays: it is the
- * application's, set once while it booted.
- */
-static void end_session(void)
-{
-#ifdef HAVE_PHP_SESSION
-	if (PS(session_status) == php_session_active) {
-		zend_try {
-			php_session_flush(1);
-		} zend_end_try();
-	}
-	zval_ptr_dtor(&PS(http_session_vars));
-	ZVAL_UNDEF(&PS(http_session_vars));
-	if (PS(mod) && (PS(mod_data) || PS(mod_user_implemented))) {
-		zend_try {
-			PS(mod)->s_close(&PS(mod_data));
-		} zend_end_try();
-	}
-	if (PS(id)) {
-		zend_string_release_ex(PS(id), 0);
-		PS(id) = NULL;
-	}
-	if (PS(session_vars)) {
-		zend_string_release_ex(PS(session_vars), 0);
-		PS(session_vars) = NULL;
-	}
-	compat_forget_session_start();
-	if (PS(session_status) != php_session_disabled) {
-		PS(session_status) = php_session_none;
-	}
-	PS(in_save_handler) = 0;
-	PS(set_handler) = 0;
-	PS(mod_data) = NULL;
-	PS(mod_user_is_open) = 0;
-	PS(define_sid) = 1;
-#else
-	call_module(ZEND_STRL("session"), false);
-#endif
 }
 
 /*
@@ -296,10 +229,10 @@ static void request_begin(void)
 	php_clear_stat_cache(0, NULL, 0);
 	zend_memory_reset_peak_usage();
 	hearth_import_superglobals();
-	call_module(ZEND_STRL("filter"), true);
+	hearth_call_module(ZEND_STRL("filter"), true);
 	/* Starts zlib.output_compression. */
-	call_module(ZEND_STRL("zlib"), true);
-	begin_session();
+	hearth_call_module(ZEND_STRL("zlib"), true);
+	hearth_begin_session();
 	SG(sapi_started) = 1;
 
 	PG(during_request_startup) = 0;
@@ -338,12 +271,12 @@ static bool request_end(void)
 	zend_try {
 		php_output_end_all();
 	} zend_end_try();
-	end_session();
+	hearth_end_session();
 	zend_try {
-		call_module(ZEND_STRL("filter"), false);
+		hearth_call_module(ZEND_STRL("filter"), false);
 	} zend_end_try();
 	zend_try {
-		call_module(ZEND_STRL("zlib"), false);
+		hearth_call_module(ZEND_STRL("zlib"), false);
 	} zend_end_try();
 	zend_try {
 		php_output_deactivate();
@@ -464,9 +397,9 @@ static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_
 static void end_boot(void)
 {
 	php_output_end_all();
-	end_session();
-	call_module(ZEND_STRL("filter"), false);
-	call_module(ZEND_STRL("zlib"), false);
+	hearth_end_session();
+	hearth_call_module(ZEND_STRL("filter"), false);
+	hearth_call_module(ZEND_STRL("zlib"), false);
 	php_output_deactivate();
 	close_input();
 	sapi_deactivate();
