@@ -376,6 +376,20 @@ bool hearth_call_handler(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 	return returned;
 }
 
+/* What the script does until it asks for the next request belongs to none: its output is logged, its buffers end there. */
+static void begin_between(void)
+{
+	hearth.phase = PHASE_BETWEEN;
+	SG(request_info).no_headers = 1;
+	php_output_activate();
+}
+
+static void end_between(void)
+{
+	php_output_end_all();
+	php_output_deactivate();
+}
+
 static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends)
 {
 	zend_execute_data *frame = EG(current_execute_data);
@@ -390,7 +404,7 @@ static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_
 		abandon();
 	}
 	EG(current_execute_data) = frame;
-	hearth.phase = PHASE_BETWEEN;
+	begin_between();
 }
 
 /* The boot ran in a request of its own, as far as PHP is concerned; it ends here. */
@@ -437,6 +451,11 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 	if (hearth.phase == PHASE_BOOT) {
 		hearth_warm_before_first_request();
 		end_boot();
+	} else if (hearth.phase == PHASE_BETWEEN) {
+		end_between();
+		if (EG(exception)) {
+			return false;
+		}
 	}
 	hearth_leaks_after();
 	hearth.phase = PHASE_BETWEEN;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::{App, Server};
+use crate::harness::{App, Folder, Server};
 
 const WORKERS: u64 = 2;
 
@@ -435,4 +435,39 @@ fn the_rule_for_containers_allows_what_a_worker_asks_for() {
         rule["args"],
         json!([{ "index": 0, "value": 1, "valueTwo": 1, "op": "SCMP_CMP_MASKED_EQ" }])
     );
+}
+
+#[test]
+fn a_worker_script_may_open_output_buffers_between_two_requests() {
+    let loop_with_buffers = "<?php\n\
+        while (hearth_handle_request(function () { echo 'level ', ob_get_level(); })) {\n\
+            fastcgi_finish_request();\n\
+            ob_start(fn (string $text): string => strtoupper($text));\n\
+            echo 'after';\n\
+            ob_start();\n\
+            echo ' it';\n\
+        }";
+    let folder = Folder::with(
+        "between",
+        &[("worker.php", loop_with_buffers), ("public/a.css", "")],
+    );
+    let ways: [&[&str]; 3] = [
+        &["pool.web.isolation=none"],
+        &["pool.web.isolation=request"],
+        &["pool.web.isolation=request", "pool.web.isolation_method=fork"],
+    ];
+    for way in ways {
+        let mut settings = vec![
+            "pool.web.mode=resident",
+            "pool.web.script=worker.php",
+            "pool.web.workers=1",
+            "pool.web.ini.output_buffering=4096",
+        ];
+        settings.extend(way);
+        let server = Server::start(&folder.app(), &settings);
+        for _ in 0..5 {
+            assert_eq!(server.get("/x").text(), "level 1", "{way:?}");
+        }
+        assert_eq!(server.log.count("worker died"), 0, "{way:?}");
+    }
 }
