@@ -9,6 +9,7 @@ use std::process::Command;
 
 const SOURCES: &[&str] = &[
     "sapi.c",
+    "headers.c",
     "request.c",
     "session.c",
     "classic.c",

@@ -151,6 +151,9 @@ void hearth_do(hearth_task task);
 /* In the coroutine: does that. */
 void hearth_perform(void);
 void hearth_log(int level, const char *message, size_t len);
+
+/* headers.c */
+int hearth_send_headers(sapi_headers_struct *headers);
 /* An interim response of the headers so far. */
 void hearth_send_interim(int status);
 
