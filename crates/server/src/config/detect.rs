@@ -3,7 +3,7 @@
 //! Reads a few files, runs nothing, and never fails: what cannot be read is not there. Explicit settings win over what
 //! is found here; that is decided in `resolve`, the only caller. Runs in: server.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value as Json;
 
@@ -18,6 +18,26 @@ const HEARTH_RUNTIME: &str = r"Hearth\Bridge\Symfony\Runtime";
 
 /// Where `public/index.php` may find the script that chooses the runtime.
 const LOADERS: [&str; 2] = ["vendor/autoload_runtime.php", "autoload_runtime.php"];
+
+/// Folders that hold what clients may see, beside what they may not; the first that has an index.php is taken.
+const PUBLIC: [&str; 8] = [
+    "public",
+    "web",
+    "pub",
+    "docroot",
+    "webroot",
+    "htdocs",
+    "www",
+    "public_html",
+];
+
+/// Where composer.json names such a folder: Drupal, Symfony Flex and Contao, Symfony before it, TYPO3.
+const PUBLIC_KEYS: [&str; 4] = [
+    "/extra/drupal-scaffold/locations/web-root",
+    "/extra/public-dir",
+    "/extra/symfony-web-dir",
+    "/extra/typo3~1cms/web-dir",
+];
 
 /// What was found, and what follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +54,17 @@ pub(super) struct Found {
 
 /// Looks at the folder `dir`, which is absolute.
 pub(super) fn detect(dir: &Path) -> Found {
-    let mut found = symfony(dir)
-        .or_else(|| laravel(dir))
+    let public = public_folder(dir);
+    let mut found = public
+        .as_deref()
+        .and_then(|root| symfony(dir, root).or_else(|| laravel(dir, root)))
         .or_else(|| wordpress(dir))
-        .unwrap_or_else(|| plain(dir));
+        .unwrap_or_else(|| plain(dir, public));
     if found.worker.is_none()
-        && let Some((name, call)) = worker_script(dir)
+        && let Some((script, call)) = worker_script(dir, &found.root)
     {
-        found.worker = Some(dir.join(name));
+        let name = shown(&script, dir);
+        found.worker = Some(script);
         found.reasons.push(format!(
             "found {name}, which calls {call}(): resident mode with {name}"
         ));
@@ -67,35 +90,67 @@ pub(super) fn worker_call(path: &Path) -> Option<&'static str> {
         .find(|call| text.contains(&format!("{call}(")))
 }
 
-fn symfony(dir: &Path) -> Option<Found> {
-    let front = Some(dir.join("public/index.php")).filter(|path| path.is_file())?;
+/// The folder in `dir` that holds what clients may see, with an index.php: that of composer.json, else that of a usual name.
+fn public_folder(dir: &Path) -> Option<PathBuf> {
+    let composer = composer(dir);
+    let named = PUBLIC_KEYS
+        .iter()
+        .filter_map(|key| composer.as_ref()?.pointer(key)?.as_str());
+    let mut folders = named.chain(PUBLIC).filter_map(|name| below(dir, name));
+    folders.find(|folder| folder.join("index.php").is_file())
+}
+
+/// The folder `name` in `dir`, if it is another one, and lies there.
+fn below(dir: &Path, name: &str) -> Option<PathBuf> {
+    let name: PathBuf = Path::new(name)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    let is_below = name.components().all(|part| matches!(part, Component::Normal(_)));
+    (is_below && name != Path::new("")).then(|| dir.join(name))
+}
+
+/// Why `dir` must not be published as it was `found`: it is a project's own folder, and nothing in it says that it is a site.
+pub(super) fn reason_not_to_publish(found: &Found, dir: &Path) -> Option<String> {
+    let is_site = found.root != dir || found.front.is_some() || found.worker.is_some();
+    (!is_site && dir.join("composer.json").is_file()).then(|| {
+        format!(
+            "found composer.json, but no index.php in {}, {}",
+            dir.display(),
+            PUBLIC.join(", ")
+        )
+    })
+}
+
+fn symfony(dir: &Path, root: &Path) -> Option<Found> {
+    let front = root.join("index.php");
     let sign = first_file(dir, &["config/bundles.php", "symfony.lock"]).or_else(|| {
         requires(dir, "symfony/framework-bundle").then_some("composer.json with symfony/framework-bundle")
     })?;
     let mut found = Found {
-        root: dir.join("public"),
+        root: root.to_owned(),
         worker: None,
         front: Some(front.clone()),
         reasons: vec![format!("found {sign}: a Symfony application")],
     };
     let (resident, why) = symfony_runtime(dir, &front);
     if resident {
+        let reason = format!("{why}: resident mode with {}", shown(&front, dir));
         found.worker = Some(front);
-        found
-            .reasons
-            .push(format!("{why}: resident mode with public/index.php"));
+        found.reasons.push(reason);
     } else {
         found.reasons.push(why);
     }
     Some(found)
 }
 
-/// Whether `public/index.php` of a Symfony application runs as a resident worker, and why.
+/// Whether the front controller of a Symfony application runs as a resident worker, and why.
 fn symfony_runtime(dir: &Path, front: &Path) -> (bool, String) {
+    let name = shown(front, dir);
     if !read(front).is_some_and(|text| text.contains("autoload_runtime.php")) {
         return (
             false,
-            "public/index.php does not use autoload_runtime.php, so it cannot stay resident".to_owned(),
+            format!("{name} does not use autoload_runtime.php, so it cannot stay resident"),
         );
     }
     // Composer writes the runtime's class into the loader as a string; other loaders may import it.
@@ -108,7 +163,7 @@ fn symfony_runtime(dir: &Path, front: &Path) -> (bool, String) {
     let Some(version) = installed(dir, "symfony/runtime") else {
         return (
             false,
-            "symfony/runtime is not installed, so public/index.php cannot stay resident".to_owned(),
+            format!("symfony/runtime is not installed, so {name} cannot stay resident"),
         );
     };
     if numbers(&version).is_some_and(|version| version >= RESIDENT_RUNTIME) {
@@ -124,23 +179,22 @@ fn symfony_runtime(dir: &Path, front: &Path) -> (bool, String) {
     )
 }
 
-fn laravel(dir: &Path) -> Option<Found> {
-    let front = dir.join("public/index.php");
-    if !dir.join("artisan").is_file() || !front.is_file() {
+fn laravel(dir: &Path, root: &Path) -> Option<Found> {
+    if !dir.join("artisan").is_file() {
         return None;
     }
     let mut reasons = vec!["found artisan: a Laravel application".to_owned()];
-    let worker = Some(dir.join("public/frankenphp-worker.php")).filter(|path| path.is_file());
+    let worker = root.join("frankenphp-worker.php");
+    let name = shown(&worker, dir);
+    let worker = Some(worker).filter(|path| path.is_file());
     reasons.push(match worker {
-        Some(_) => "found public/frankenphp-worker.php of Octane: resident mode with it".to_owned(),
-        None => {
-            "no public/frankenphp-worker.php of Octane, so the application cannot stay resident".to_owned()
-        }
+        Some(_) => format!("found {name} of Octane: resident mode with it"),
+        None => format!("no {name} of Octane, so the application cannot stay resident"),
     });
     Some(Found {
-        root: dir.join("public"),
+        root: root.to_owned(),
         worker,
-        front: Some(front),
+        front: Some(root.join("index.php")),
         reasons,
     })
 }
@@ -159,12 +213,16 @@ fn wordpress(dir: &Path) -> Option<Found> {
     })
 }
 
-fn plain(dir: &Path) -> Found {
-    let public = dir.join("public");
-    // The public folder wins over an index.php beside it: what lies outside it was not meant to be reached.
-    let in_public =
-        public.join("index.php").is_file() || (public.is_dir() && !dir.join("index.php").is_file());
-    let root = if in_public { public } else { dir.to_owned() };
+fn plain(dir: &Path, public: Option<PathBuf>) -> Found {
+    // It wins over an index.php beside it: what lies outside it was not meant to be reached.
+    let root = public.unwrap_or_else(|| {
+        let scripts = dir.join("public");
+        if scripts.is_dir() && !dir.join("index.php").is_file() {
+            scripts
+        } else {
+            dir.to_owned()
+        }
+    });
     let front = Some(root.join("index.php")).filter(|path| path.is_file());
     let reason = match &front {
         Some(front) => format!("found {}", shown(front, dir)),
@@ -178,10 +236,12 @@ fn plain(dir: &Path) -> Found {
     }
 }
 
-fn worker_script(dir: &Path) -> Option<(&'static str, &'static str)> {
-    ["worker.php", "public/worker.php"]
-        .into_iter()
-        .find_map(|name| Some((name, worker_call(&dir.join(name))?)))
+fn worker_script(dir: &Path, root: &Path) -> Option<(PathBuf, &'static str)> {
+    [dir, root].into_iter().find_map(|folder| {
+        let script = folder.join("worker.php");
+        let call = worker_call(&script)?;
+        Some((script, call))
+    })
 }
 
 fn first_file(dir: &Path, names: &[&'static str]) -> Option<&'static str> {
@@ -194,9 +254,12 @@ fn read(path: &Path) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
+fn composer(dir: &Path) -> Option<Json> {
+    serde_json::from_str(&read(&dir.join("composer.json"))?).ok()
+}
+
 fn requires(dir: &Path, package: &str) -> bool {
-    let composer = read(&dir.join("composer.json")).and_then(|text| serde_json::from_str::<Json>(&text).ok());
-    composer.is_some_and(|json| json.get("require").and_then(|list| list.get(package)).is_some())
+    composer(dir).is_some_and(|json| json.get("require").and_then(|list| list.get(package)).is_some())
 }
 
 /// The version of `package` that Composer has put in `vendor`.

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Mode;
-use super::detect::{Found, detect, shown, worker_call};
+use super::detect::{Found, detect, reason_not_to_publish, shown, worker_call};
 use super::file::Origin;
 use super::reader::Reader;
 use super::resolve::{existing, folder};
@@ -43,6 +43,9 @@ pub(super) fn entry(reader: &mut Reader, project: &Path) -> (Entry, Vec<String>)
         found.front = Some(root.join("index.php")).filter(|path| path.is_file());
         found.root.clone_from(root);
     }
+    if root.is_none() && script.is_none() {
+        refuse_project(reader, root_key, (&found, dir));
+    }
     let mut reasons = Vec::new();
     let (mode, script) = match script {
         Some(script) => with_script(mode.map(|(mode, _)| mode), script, dir, (&found, &mut reasons)),
@@ -60,6 +63,16 @@ pub(super) fn entry(reader: &mut Reader, project: &Path) -> (Entry, Vec<String>)
         },
         reasons,
     )
+}
+
+/// A problem where the folder of a project would be published for lack of another.
+fn refuse_project(reader: &mut Reader, root_key: &str, (found, dir): (&Found, &Path)) {
+    if let Some(reason) = reason_not_to_publish(found, dir) {
+        let key = reader.key(root_key);
+        let text =
+            format!("{reason}: set `{key}` to the folder that clients may see; `{key} = \".\"` is all of it");
+        reader.problem(Origin::Dir(dir.display().to_string()), text);
+    }
 }
 
 fn with_script(

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use std::process::Command;
+
 use crate::harness::{Folder, Server};
 
 /// Asserts that the server says `found` of its folder.
@@ -105,4 +107,57 @@ fn a_wordpress_site_is_served_by_its_front_controller() {
         let answer = server.get(target);
         assert_eq!((answer.status, answer.text().as_str()), (200, text), "{target}");
     }
+}
+
+#[test]
+fn a_drupal_project_is_published_from_the_folder_that_composer_json_names() {
+    let files = [
+        (
+            "composer.json",
+            r#"{"extra": {"drupal-scaffold": {"locations": {"web-root": "web/"}}}}"#,
+        ),
+        ("config/sync/system.site.yml", "secret"),
+        ("backup.sql", "secret"),
+        ("web/index.php", "<?php echo 'front';"),
+        ("web/core/misc/drupal.js", "js"),
+    ];
+    let folder = Folder::with("drupal", &files);
+    let server = folder.serve();
+    assert_said(&server, "found web/index.php");
+    for (target, text) in [
+        ("/", "front"),
+        ("/core/misc/drupal.js", "js"),
+        ("/config/sync/system.site.yml", "front"),
+        ("/backup.sql", "front"),
+        ("/web/index.php", "404"),
+    ] {
+        let answer = server.get(target).text();
+        assert!(
+            answer.contains(text) && !answer.contains("secret"),
+            "{target}: {answer}"
+        );
+    }
+}
+
+#[test]
+fn a_composer_project_without_an_entry_script_is_neither_served_nor_passed() {
+    let files = [
+        ("composer.json", "{}"),
+        ("config/a.yml", "secret"),
+        ("bin/console", ""),
+    ];
+    let folder = Folder::with("no-entry", &files);
+    let refusal = "set `root` to the folder that clients may see";
+    for verb in ["check", "serve"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+        let output = command.arg(verb).arg(folder.path()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && text.contains(refusal),
+            "{verb}: {text}"
+        );
+    }
+    let server = Server::start(&folder.app(), &["root=."]);
+    assert_eq!(server.get("/bin/console").status, 200);
+    assert_eq!(server.get("/config/a.yml").status, 404);
 }

@@ -196,25 +196,136 @@ fn plain_files_are_classic() {
 #[test]
 fn what_is_set_wins_over_what_is_found() {
     let worker = "<?php while (frankenphp_handle_request($f)) {}";
-    let project = Project::new(&[("worker.php", worker), ("index.php", ""), ("web/index.php", "")]);
+    let project = Project::new(&[("worker.php", worker), ("index.php", ""), ("site/index.php", "")]);
     assert_eq!(
         project.entry(&["pool.web.mode=classic"]).2.as_deref(),
         Some("index.php")
     );
-    let (mode, root, script, reasons) = project.entry(&["pool.web.script=./index.php", "root=web"]);
+    let (mode, root, script, reasons) = project.entry(&["pool.web.script=./index.php", "root=site"]);
     assert_eq!(
         (mode, root.as_str(), script.as_deref()),
-        (Mode::Classic, "web", Some("index.php"))
+        (Mode::Classic, "site", Some("index.php"))
     );
     assert_eq!(
         reasons,
         [
             "as set: script index.php; it is no worker script: classic mode",
-            "as set: document root web"
+            "as set: document root site"
         ]
     );
     let (mode, _, script, _) = project.entry(&["pool.web.mode=resident"]);
     assert_eq!((mode, script.as_deref()), (Mode::Resident, Some("worker.php")));
-    let (mode, _, script, _) = project.entry(&["pool.web.mode=classic", "root=web"]);
-    assert_eq!((mode, script.as_deref()), (Mode::Classic, Some("web/index.php")));
+    let (mode, _, script, _) = project.entry(&["pool.web.mode=classic", "root=site"]);
+    assert_eq!((mode, script.as_deref()), (Mode::Classic, Some("site/index.php")));
+}
+
+#[test]
+fn the_folder_that_is_published_is_found_by_its_name() {
+    for (files, root) in [
+        (&["web/index.php"][..], "web"),
+        (&["pub/index.php", "index.php"][..], "pub"),
+        (&["htdocs/index.php"][..], "htdocs"),
+        (&["www/index.php"][..], "www"),
+        (&["docroot/index.php"][..], "docroot"),
+        (&["webroot/index.php"][..], "webroot"),
+        (&["public_html/index.php"][..], "public_html"),
+        (&["public/index.php", "web/index.php"][..], "public"),
+        (&["public/style.css", "web/index.php"][..], "web"),
+        // Only an entry script makes one of them the site.
+        (&["web/style.css", "index.php"][..], ""),
+    ] {
+        let files: Vec<(&str, &str)> = files.iter().map(|&name| (name, "")).collect();
+        let (mode, found, script, _) = Project::new(&files).entry(&[]);
+        let index = if root.is_empty() {
+            "index.php".to_owned()
+        } else {
+            format!("{root}/index.php")
+        };
+        assert_eq!(
+            (mode, found.as_str(), script),
+            (Mode::Classic, root, Some(index)),
+            "{files:?}"
+        );
+    }
+}
+
+#[test]
+fn composer_json_names_the_folder_that_is_published() {
+    let drupal = r#"{"extra": {"drupal-scaffold": {"locations": {"web-root": "./site/"}}}}"#;
+    for (json, root) in [
+        (drupal, "site"),
+        (r#"{"extra": {"public-dir": "site"}}"#, "site"),
+        (r#"{"extra": {"symfony-web-dir": "site/"}}"#, "site"),
+        (r#"{"extra": {"typo3/cms": {"web-dir": "site"}}}"#, "site"),
+        // The folder itself, none at all, and what lies elsewhere.
+        (
+            r#"{"extra": {"drupal-scaffold": {"locations": {"web-root": "./"}}}}"#,
+            "web",
+        ),
+        (r#"{"extra": {"public-dir": "../site"}}"#, "web"),
+        (r#"{"extra": {"public-dir": "none"}}"#, "web"),
+        (r#"{"extra": []}"#, "web"),
+    ] {
+        let project = Project::new(&[
+            ("composer.json", json),
+            ("site/index.php", ""),
+            ("web/index.php", ""),
+        ]);
+        let (_, found, script, _) = project.entry(&[]);
+        assert_eq!(
+            (found.as_str(), script),
+            (root, Some(format!("{root}/index.php"))),
+            "{json}"
+        );
+    }
+}
+
+#[test]
+fn a_framework_is_known_whatever_its_public_folder_is_called() {
+    let project = Project::new(&[
+        ("config/bundles.php", ""),
+        ("composer.json", r#"{"extra": {"public-dir": "htdocs"}}"#),
+        ("htdocs/index.php", RUNTIME_INDEX),
+        (
+            "autoload_runtime.php",
+            r"<?php use Hearth\Bridge\Symfony\Runtime;",
+        ),
+    ]);
+    let (mode, root, script, reasons) = project.entry(&[]);
+    assert_eq!(
+        (mode, root.as_str(), script.as_deref()),
+        (Mode::Resident, "htdocs", Some("htdocs/index.php"))
+    );
+    assert!(
+        reasons[1].ends_with("resident mode with htdocs/index.php"),
+        "{reasons:?}"
+    );
+    let project = Project::new(&[
+        ("artisan", ""),
+        ("public_html/index.php", ""),
+        ("public_html/frankenphp-worker.php", ""),
+    ]);
+    let (mode, root, _, _) = project.entry(&[]);
+    assert_eq!((mode, root.as_str()), (Mode::Resident, "public_html"));
+}
+
+#[test]
+fn the_folder_of_a_composer_project_is_not_published_for_lack_of_another() {
+    let files = [("composer.json", "{}"), ("src/tool.php", ""), ("one.php", "")];
+    let project = Project::new(&files);
+    let error = project.errors(&[]);
+    assert!(
+        error.starts_with("DIR: found composer.json, but no index.php in DIR, public, web, pub,")
+            && error.contains("set `root` to the folder that clients may see"),
+        "{error}"
+    );
+    assert!(project.errors(&["pool.web.mode=classic"]).contains("set `root`"));
+    // Who names one of the two knows.
+    assert_eq!(project.entry(&["root=."]).1, "");
+    let (_, _, script, _) = project.entry(&["pool.web.script=one.php"]);
+    assert_eq!(script.as_deref(), Some("one.php"));
+    let error = project.errors(&["root=.", "pool.other.dir=.", "pool.other.hosts=[\"a.b\"]"]);
+    assert!(error.contains("set `pool.other.root`"), "{error}");
+    let public = Project::new(&[("composer.json", "{}"), ("public/one.php", "")]);
+    assert_eq!(public.entry(&[]).1, "public");
 }
