@@ -113,6 +113,21 @@ pub struct Undoing {
     pub reason: String,
 }
 
+/// The ini files that PHP has read, and what it makes of errors before the application changes that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ini {
+    /// The php.ini, as `php_ini_loaded_file()` names it.
+    pub loaded: Option<String>,
+    /// The files of folders, as `php_ini_scanned_files()` names them.
+    pub scanned: Vec<String>,
+    /// Errors are part of responses.
+    pub display_errors: bool,
+    /// Errors are logged.
+    pub log_errors: bool,
+    /// Where they are logged, if not to the server.
+    pub error_log: Option<String>,
+}
+
 /// Server → zygote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -255,11 +270,15 @@ pub enum FromZygote {
         boot_ms: u64,
         /// How requests are undone; `None` if they are not.
         undoing: Option<Undoing>,
+        /// What PHP has read.
+        ini: Ini,
     },
     /// Answer to a [`Boot`] with [`Purpose::Check`]; the zygote ends.
     Checked {
         /// `8.2.36`.
         php_version: String,
+        /// What PHP has read.
+        ini: Ini,
         /// Why this pool could not serve, at most [`MAX_REPORTED`] texts. One about a setting begins with its key.
         problems: Vec<String>,
     },

@@ -3,6 +3,7 @@
 //!
 //! Filled by `supervise` and `app`, carried by `admin`, shown by `cli`. Runs in: server.
 
+use std::fmt;
 use std::ops::AddAssign;
 
 use ipc::control::LeakKind;
@@ -134,6 +135,33 @@ pub(crate) struct Generation {
     pub(crate) boot_ms: Option<u64>,
     /// How its workers undo what a request did, once it has booted; absent where nothing is undone.
     pub(crate) isolation: Option<Isolation>,
+    /// The ini files that PHP has read, once it has booted.
+    pub(crate) ini: Option<Ini>,
+}
+
+/// Ini files that PHP has read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ini {
+    /// The php.ini.
+    pub(crate) loaded: Option<String>,
+    /// Those of folders.
+    pub(crate) scanned: Vec<String>,
+}
+
+impl fmt::Display for Ini {
+    /// The files of a folder are counted.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.loaded.as_deref().unwrap_or("no php.ini"))?;
+        let folder = |file: &String| file.rsplit_once('/').map_or(".", |(folder, _)| folder).to_owned();
+        for files in self.scanned.chunk_by(|one, next| folder(one) == folder(next)) {
+            match files {
+                [one] => write!(f, ", {one}")?,
+                [first, ..] => write!(f, ", {} ({} files)", folder(first), files.len())?,
+                [] => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Where a generation stands.

@@ -38,6 +38,10 @@ void hearth_switch(void **save_sp, void *load_sp) __attribute__((visibility("hid
 void hearth_stack_start(void) __attribute__((visibility("hidden")));
 void hearth_stack_main(void) __attribute__((visibility("hidden"), noreturn));
 
+/* No header of PHP declares these of main/php_ini.c (8.2); ext/standard/info.c does so, too. */
+extern PHPAPI char *php_ini_opened_path;
+extern PHPAPI char *php_ini_scanned_files;
+
 static void (*next_error_cb)(int type, zend_string *file, const uint32_t line, zend_string *message);
 
 void hearth_log(int level, const char *message, size_t len)
@@ -307,6 +311,10 @@ bool sapi_compiles(const char *script)
 {
 	bool compiles = false;
 
+	/* Whatever the pool's settings: errors are for the log. */
+	PG(display_errors) = 0;
+	PG(html_errors) = 0;
+	PG(log_errors) = 1;
 	hearth.phase = PHASE_BOOT;
 	hearth_fill_request_info();
 	SG(request_info).no_headers = 1;
@@ -321,6 +329,22 @@ bool sapi_compiles(const char *script)
 	hearth_forget_request_info();
 	hearth.phase = PHASE_IDLE;
 	return compiles;
+}
+
+/* As ext/standard/info.c php_ini_loaded_file() and main/php_ini.c php_ini_scanned_files() (8.2). */
+const char *sapi_ini_loaded(void)
+{
+	return php_ini_opened_path;
+}
+
+const char *sapi_ini_scanned(void)
+{
+	return php_ini_scanned_files;
+}
+
+const char *sapi_ini_value(const char *name)
+{
+	return zend_ini_string_ex(name, strlen(name), 1, NULL);
 }
 
 void sapi_stay_in_directory(void)

@@ -226,6 +226,11 @@ bool       sapi_lock_setting(const char *name);
 bool       sapi_has_setting(const char *name);
 /* Zygote, after sapi_boot(): whether PHP can compile the script; what is wrong goes to the log. None of it runs. */
 bool       sapi_compiles(const char *script);
+/* After sapi_boot(): the php.ini that was read, and "file,\nfile" of folders; NULL: none. */
+const char *sapi_ini_loaded(void);
+const char *sapi_ini_scanned(void);
+/* After sapi_boot(): the value of a setting before any script changed it; NULL: there is none of that name. */
+const char *sapi_ini_value(const char *name);
 /* Zygote, after sapi_boot(): scripts do not change to their own folder. */
 void       sapi_stay_in_directory(void);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */

@@ -3,7 +3,7 @@
 //! Goes the way of a boot as far as that can be gone without running the application or leaving anything behind. Runs in: zygote,
 //! one that ends then; [`unknown_settings`] in each. Called by `zygote`.
 
-use ipc::control::{Boot, FromZygote, MAX_REPORTED};
+use ipc::control::{Boot, FromZygote, Ini, MAX_REPORTED};
 
 use crate::host;
 use crate::php::{self, Php};
@@ -11,15 +11,12 @@ use crate::setup;
 use crate::warm::Silence;
 use crate::zygote::{c_string, start_php};
 
-/// Behind the pool's own settings: nothing of the application runs, no file is written, and errors come here.
+/// Behind the pool's own settings: nothing of the application runs, and no file is written.
 const HARMLESS: &str = "\
 opcache.preload=
 opcache.file_cache=
 opcache.file_cache_only=0
 session.auto_start=0
-display_errors=0
-html_errors=0
-log_errors=1
 error_log=
 ";
 /// Bytes of a text about a problem: all of them together are one message.
@@ -29,7 +26,7 @@ const LOADERS: [&str; 2] = ["extension", "zend_extension"];
 
 /// Everything that would keep the pool from serving, with PHP's version.
 pub(crate) fn check(boot: &Boot) -> FromZygote {
-    let mut problems = Vec::new();
+    let (mut problems, mut ini) = (Vec::new(), Ini::default());
     if let Err(why) = setup::apply(&boot.process) {
         problems.push(format!("pool.{}.{why}", boot.pool));
     }
@@ -38,6 +35,7 @@ pub(crate) fn check(boot: &Boot) -> FromZygote {
     }
     match start_php(boot, &format!("{}{HARMLESS}", boot.ini)) {
         Ok(mut php) => {
+            ini = php.ini();
             problems.extend(unknown_settings(&php, boot));
             problems.extend(syntax_error(&mut php, boot));
         }
@@ -49,6 +47,7 @@ pub(crate) fn check(boot: &Boot) -> FromZygote {
     }
     FromZygote::Checked {
         php_version: php::version().to_owned(),
+        ini,
         problems,
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::ptr;
 
 use ipc::ask::Ask;
-use ipc::control::LeakKind;
+use ipc::control::{Ini, LeakKind};
 
 use crate::touched::{Memory, Touched};
 
@@ -192,6 +192,9 @@ unsafe extern "C" {
     fn sapi_lock_setting(name: *const c_char) -> bool;
     fn sapi_has_setting(name: *const c_char) -> bool;
     fn sapi_compiles(script: *const c_char) -> bool;
+    fn sapi_ini_loaded() -> *const c_char;
+    fn sapi_ini_scanned() -> *const c_char;
+    fn sapi_ini_value(name: *const c_char) -> *const c_char;
     fn sapi_stay_in_directory();
     fn sapi_start(script: *const c_char) -> State;
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
@@ -370,6 +373,35 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn compiles(&mut self, script: &CStr) -> bool {
         // SAFETY: PHP is booted and runs no script; the string lives until the call returns.
         unsafe { sapi_compiles(script.as_ptr()) }
+    }
+
+    /// The ini files that PHP has read, and what it makes of errors before a script changes that.
+    pub(crate) fn ini(&self) -> Ini {
+        let text = |text: *const c_char| -> Option<String> {
+            // SAFETY: null, or a string of PHP's that no script runs to change.
+            let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
+            Some(text.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
+        };
+        // SAFETY: PHP is booted; the name lives until the call returns.
+        let value = |name: &CStr| text(unsafe { sapi_ini_value(name.as_ptr()) });
+        let is_on = |value: Option<String>| {
+            let words = ["on", "yes", "true", "stdout"];
+            value.is_some_and(|value| {
+                value.parse::<i64>() == Ok(1) || words.iter().any(|word| value.eq_ignore_ascii_case(word))
+            })
+        };
+        // SAFETY: PHP is booted.
+        let loaded = text(unsafe { sapi_ini_loaded() });
+        // SAFETY: as above.
+        let scanned = text(unsafe { sapi_ini_scanned() }).unwrap_or_default();
+        let scanned = scanned.split(',').map(str::trim).filter(|file| !file.is_empty());
+        Ini {
+            loaded,
+            scanned: scanned.map(str::to_owned).collect(),
+            display_errors: is_on(value(c"display_errors")),
+            log_errors: is_on(value(c"log_errors")),
+            error_log: value(c"error_log"),
+        }
     }
 
     /// Scripts do not change to their own folder.

@@ -16,8 +16,8 @@ use crate::config::{Config, Listen, Loaded, Mode, Place, Pool, Problem, Protocol
 use crate::dispatch::PoolShared;
 use crate::edge::{Listener, tls};
 use crate::logs::Logs;
-use crate::report::Status;
-use crate::supervise;
+use crate::report::{self, Status};
+use crate::supervise::{self, ini};
 
 /// Folders that are looked into for something to serve.
 const FOLDERS_LOOKED_INTO: usize = 1000;
@@ -27,10 +27,21 @@ const FOLDERS_LOOKED_INTO: usize = 1000;
 pub(crate) struct Findings {
     /// What would keep the server from serving; the lines of the settings' file first.
     pub(crate) problems: Vec<Problem>,
-    /// PHP's version for each pool, if its worker says it.
-    pub(crate) php_versions: Vec<Option<String>>,
+    /// The PHP of each pool, if its worker says it.
+    pub(crate) php: Vec<Option<Php>>,
     /// The server of this folder that runs already.
     pub(crate) running: Option<Running>,
+}
+
+/// The PHP of a pool.
+#[derive(Debug)]
+pub(crate) struct Php {
+    /// `8.2.36`.
+    pub(crate) version: String,
+    /// The ini files in force.
+    pub(crate) ini: report::Ini,
+    /// What they say that no server should be run with, and what to do about it.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A server of the folder.
@@ -62,8 +73,8 @@ pub(crate) fn run(loaded: &Loaded) -> anyhow::Result<Findings> {
         .build()
         .context("building the runtime")?;
     for pool in &config.pools {
-        let (version, found) = runtime.block_on(php(loaded, pool))?;
-        findings.php_versions.push(version);
+        let (php, found) = runtime.block_on(php(loaded, pool))?;
+        findings.php.push(php);
         problems.extend(found);
     }
     problems.sort();
@@ -164,8 +175,8 @@ fn running(config: &Config) -> Option<Running> {
     })
 }
 
-/// What the pool's own PHP says: its version, and why it could not serve.
-async fn php(loaded: &Loaded, pool: &Pool) -> io::Result<(Option<String>, Vec<Problem>)> {
+/// What the pool's own PHP says of itself, and why it could not serve.
+async fn php(loaded: &Loaded, pool: &Pool) -> io::Result<(Option<Php>, Vec<Problem>)> {
     let created = PoolShared::create(pool, &loaded.config)?;
     let about_worker = format!("pool.{}.worker_binary", pool.name);
     Ok(
@@ -176,7 +187,13 @@ async fn php(loaded: &Loaded, pool: &Pool) -> io::Result<(Option<String>, Vec<Pr
                     let key = key_in(&text).to_owned();
                     loaded.problem(&key, text)
                 });
-                (Some(checked.php_version), problems.collect())
+                let complaints = ini::complaints(&pool.name, &checked.ini).into_iter();
+                let php = Php {
+                    version: checked.php_version,
+                    ini: ini::report(&checked.ini),
+                    warnings: complaints.map(|(what, hint)| format!("{what}: {hint}")).collect(),
+                };
+                (Some(php), problems.collect())
             }
             Err(error) => (None, vec![loaded.problem(&about_worker, error.to_string())]),
         },

@@ -56,18 +56,19 @@ fn describe(Loaded { config, .. }: &Loaded, findings: &Findings, text: &mut Stri
     }
     line(text, "reactors", &config.reactors.to_string());
     line(text, "body", &format!("at most {}", config.limits.body_bytes));
-    for (pool, version) in config.pools.iter().zip(&findings.php_versions) {
+    for (pool, php) in config.pools.iter().zip(&findings.php) {
         if config.pools.len() > 1 {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "pool {}", pool.name);
         }
         describe_pool(pool, text);
-        if let Some(version) = version {
-            line(
-                text,
-                "worker",
-                &format!("{} (PHP {version})", pool.worker_binary.display()),
-            );
+        if let Some(php) = php {
+            line(text, "ini files", &php.ini.to_string());
+            for warning in &php.warnings {
+                line(text, "warning", warning);
+            }
+            let worker = format!("{} (PHP {})", pool.worker_binary.display(), php.version);
+            line(text, "worker", &worker);
         }
     }
 }
@@ -109,14 +110,6 @@ fn describe_pool(pool: &Pool, text: &mut String) {
             pool.queue_length,
             format_duration(pool.queue_timeout)
         ),
-    );
-    line(
-        text,
-        "php.ini",
-        &pool
-            .php_ini
-            .as_deref()
-            .map_or("PHP's own choice".to_owned(), path),
     );
 }
 

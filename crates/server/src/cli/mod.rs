@@ -172,6 +172,7 @@ struct Serving {
 impl From<Serving> for Sources {
     fn from(flags: Serving) -> Self {
         let mut sources = Self::from(flags.settings);
+        sources.dev = flags.dev;
         if flags.paranoid {
             sources.set.push("pool.web.paranoid=true".to_owned());
         }
@@ -224,6 +225,7 @@ impl From<Settings> for Sources {
             listen: flags.listen,
             https: None,
             set: flags.set,
+            dev: false,
         }
     }
 }

@@ -115,6 +115,14 @@ fn describe_pool(pool: &Pool, text: &mut String) {
     if let Some(trouble) = &pool.trouble {
         let _ = writeln!(text, "  {}", describe_trouble(trouble));
     }
+    let ini = pool
+        .generations
+        .iter()
+        .rev()
+        .find_map(|generation| generation.ini.as_ref());
+    if let Some(ini) = ini {
+        let _ = writeln!(text, "  ini files: {}", plain(&ini.to_string()));
+    }
     let method = pool
         .generations
         .iter()

@@ -55,6 +55,8 @@ pub struct Sources {
     pub https: Option<PathBuf>,
     /// Values of `--set`, as `KEY=VALUE`; a later one overrides an earlier one.
     pub set: Vec<String>,
+    /// Whether the applications are being worked on.
+    pub dev: bool,
 }
 
 /// A configuration, and why it is as it is.

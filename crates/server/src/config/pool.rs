@@ -156,6 +156,8 @@ pub struct Pool {
     pub boot_timeout: Duration,
     /// The worker's binary. Default: `hearth-worker` beside `hearth`.
     pub worker_binary: PathBuf,
+    /// It is being worked on: errors are shown to whoever asks (`--dev`).
+    pub dev: bool,
 }
 
 /// Which requests a pool gets: those for one of its hosts and one of its paths. Of several pools that want one, it goes to that with

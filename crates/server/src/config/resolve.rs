@@ -61,7 +61,10 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         .into_iter()
         .collect();
     let watch = reader.switch("watch", false);
-    let pools = pools(&mut reader, &dir, (cores, watch), &mut reasons);
+    let mut pools = pools(&mut reader, &dir, (cores, watch), &mut reasons);
+    for pool in &mut pools {
+        pool.dev = sources.dev;
+    }
     let listen = listeners(&mut reader, &dir, sources.https.is_some());
     let is_https = |listen: &Listen| listen.protocol == Protocol::Https;
     let config = Config {
@@ -460,6 +463,7 @@ fn pool(
             Path::is_file,
         )
         .unwrap_or_else(worker_binary),
+        dev: false,
     }
 }
 

@@ -23,14 +23,16 @@ impl Supervisor {
                 php_version,
                 boot_ms,
                 undoing,
+                ini,
             } => {
                 let booted = Booted {
                     generation,
                     php_version,
                     boot_ms,
                     undoing,
+                    ini,
                 };
-                zygote::log_ready(&self.settings.name, &booted);
+                zygote::log_ready(&self.settings, &booted);
                 if let Some(zygote) = &self.zygote {
                     self.oom.follow(zygote.process.pid());
                 }

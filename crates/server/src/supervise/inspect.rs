@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use ipc::control::{FromZygote, Report, Undoing};
+use ipc::control::{FromZygote, Ini, Report, Undoing};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
@@ -40,6 +40,8 @@ pub(crate) struct Inspection {
 pub(crate) struct Checked {
     /// `8.2.36`.
     pub(crate) php_version: String,
+    /// What PHP has read.
+    pub(crate) ini: Ini,
     /// Why the pool could not serve. A text about a setting begins with its key.
     pub(crate) problems: Vec<String>,
 }
@@ -109,10 +111,12 @@ async fn checked(_: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option<Result
         match message {
             FromZygote::Checked {
                 php_version,
+                ini,
                 problems,
             } => {
                 return Some(Ok(Checked {
                     php_version,
+                    ini,
                     problems,
                 }));
             }
@@ -135,12 +139,14 @@ async fn inspected(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option
                 php_version,
                 boot_ms,
                 undoing,
+                ini,
             } => {
                 ready = Some(Booted {
                     generation: zygote.generation,
                     php_version,
                     boot_ms,
                     undoing,
+                    ini,
                 });
                 zygote.report();
             }

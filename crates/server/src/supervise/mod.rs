@@ -16,6 +16,7 @@
 //! | `socket` | control messages without blocking |
 //! | `output`, `grade` | what processes print, and its level |
 //! | `orders` | what dispatch wants done about workers, and damaged queues |
+//! | `ini` | which ini files PHP has read |
 //! | `stacks` | where requests stand, for the log |
 //! | `leaks` | what requests leave behind in workers |
 //! | `ending` | how processes end, in words |
@@ -29,6 +30,7 @@ mod ending;
 mod error;
 mod events;
 mod grade;
+pub(crate) mod ini;
 mod inspect;
 mod kin;
 mod leaks;
@@ -53,7 +55,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ipc::control::{Fork, FromZygote, Undoing};
+use ipc::control::{Fork, FromZygote, Ini, Undoing};
 use ipc::server_side::WorkerMemory;
 use ipc::slot::{Incarnation, WorkerId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -96,6 +98,7 @@ struct Booted {
     php_version: String,
     boot_ms: u64,
     undoing: Option<Undoing>,
+    ini: Ini,
 }
 
 /// Something happened.

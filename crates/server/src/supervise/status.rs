@@ -9,7 +9,7 @@ use ipc::slot::WorkerId;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::worker::{Figures, Worker};
-use super::{Supervisor, zygote};
+use super::{Supervisor, ini, zygote};
 use crate::config::Mode;
 use crate::dispatch::glance::Running;
 use crate::report::{self, GenerationState, WorkerState};
@@ -85,6 +85,7 @@ impl Supervisor {
                 pid: live.map(|zygote| zygote.process.pid()),
                 php_version: booted.map(|booted| booted.php_version.clone()),
                 boot_ms: booted.map(|booted| booted.boot_ms),
+                ini: booted.map(|booted| ini::report(&booted.ini)),
                 isolation: booted
                     .and_then(|booted| booted.undoing.as_ref())
                     .map(zygote::explain),

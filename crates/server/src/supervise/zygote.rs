@@ -20,7 +20,7 @@ use super::output::{self, Speaker, Tail};
 use super::process::{Family, Process};
 use super::socket::Socket;
 use super::worker::ForkFds;
-use super::{Booted, Event};
+use super::{Booted, Event, ini};
 use crate::config::{self, IsolationMethod, Pool};
 use crate::report;
 
@@ -238,20 +238,27 @@ fn isolation(pool: &Pool) -> Isolation {
 }
 
 /// One line for a generation that can serve.
-pub(super) fn log_ready(pool: &str, booted: &Booted) {
+pub(super) fn log_ready(settings: &Pool, booted: &Booted) {
     let Booted {
         generation,
         php_version: php,
         boot_ms,
         undoing,
+        ini,
     } = booted;
+    let pool = &*settings.name;
+    if !settings.dev {
+        ini::warn(pool, ini);
+    }
+    let ini = ini::report(ini).to_string();
     match undoing.as_ref().map(explain) {
-        None => info!(pool, generation, php, boot_ms, "zygote ready"),
+        None => info!(pool, generation, php, boot_ms, ini, "zygote ready"),
         Some(isolation) => info!(
             pool,
             generation,
             php,
             boot_ms,
+            ini,
             isolation = isolation.method,
             reason = isolation.reason,
             "zygote ready"

@@ -1,5 +1,7 @@
 //! What the application says in the log: its own level, graded by what it says, and never nothing about a 5xx.
 
+use std::process::Command;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -26,6 +28,23 @@ fn talker() -> Folder {
             echo 'said';",
         )],
     )
+}
+
+/// Starts it, with a php.ini of its own.
+fn with_ini(folder: &Folder, ini: &str, flags: &[&str]) -> Server {
+    let path = folder.write("etc/php.ini", ini);
+    let app = flags.iter().fold(folder.app(), |app, flag| app.with_flag(flag));
+    start(app, &[&format!("pool.web.php_ini={}", path.display())])
+}
+
+/// What `hearth check` prints of that.
+fn checked(folder: &Folder) -> String {
+    let ini = format!("pool.web.php_ini={}", folder.file("etc/php.ini").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
+    command.args(["check", "--listen", "127.0.0.1:0", "--set", &ini]);
+    let output = command.arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn said(text: &str) -> impl Fn(&Value) -> bool {
@@ -121,4 +140,51 @@ fn a_line_cannot_be_put_down_to_a_request_of_another_worker() {
     assert!(own["request"].is_string() && own["request"] != other["request"]);
     std::fs::write(&open, "").unwrap();
     assert_eq!(waiting.read().unwrap().status, 200);
+}
+
+#[test]
+fn the_ini_files_in_force_are_named() {
+    let folder = talker();
+    let server = with_ini(&folder, "log_errors = On\ndisplay_errors = Off", &[]);
+    let path = folder.file("etc/php.ini").canonicalize().unwrap();
+    let path = path.to_str().unwrap();
+    let ini = &server.status()["pools"][0]["generations"][0]["ini"];
+    assert_eq!(ini["loaded"], path);
+    let scanned = ini["scanned"].as_array().unwrap();
+    assert!(!scanned.is_empty(), "{ini}");
+    let named = |text: &str| {
+        assert!(text.contains(path) && text.contains(" files)"), "{text}");
+    };
+    named(&server.ask(&["status"]));
+    let checked = checked(&folder);
+    named(&checked);
+    assert!(!checked.contains("warning"), "{checked}");
+    named(server.log.wait("zygote ready", |_| true)["ini"].as_str().unwrap());
+    assert_eq!(server.log.count("PHP shows errors to clients"), 0);
+    assert_eq!(server.log.count("PHP does not log errors"), 0);
+}
+
+#[test]
+fn settings_that_show_errors_to_clients_or_log_none_are_warned_of() {
+    let folder = talker();
+    let ini = "log_errors = Off\ndisplay_errors = On";
+    let server = with_ini(&folder, ini, &[]);
+    for (message, setting) in [
+        ("PHP shows errors to clients", "display_errors = Off in "),
+        ("PHP does not log errors", "log_errors = On in "),
+    ] {
+        let event = server.log.wait(message, |_| true);
+        let hint = event["hint"].as_str().unwrap();
+        assert!(hint.contains(setting) && hint.ends_with("/etc/php.ini"), "{hint}");
+    }
+    let checked = checked(&folder);
+    for warning in [
+        "warning: PHP shows errors to clients: set ",
+        "warning: PHP does not log errors: set ",
+    ] {
+        assert!(checked.contains(warning), "{checked}");
+    }
+    drop(server);
+    let server = with_ini(&folder, ini, &["--dev"]);
+    assert_eq!(server.log.count("PHP shows errors to clients"), 0);
 }

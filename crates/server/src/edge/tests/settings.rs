@@ -83,5 +83,6 @@ fn pool(dir: &Path, mode: Mode) -> Pool {
         max_unavailable: 0,
         boot_timeout: Duration::from_secs(1),
         worker_binary: PathBuf::new(),
+        dev: false,
     }
 }
