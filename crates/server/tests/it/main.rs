@@ -50,6 +50,7 @@ mod pools;
 mod proxies;
 mod published;
 mod randomness;
+mod readme;
 mod recycling;
 mod refusal;
 mod reload;
