@@ -16,6 +16,7 @@ mod reload;
 mod serve;
 mod status;
 mod table;
+mod tips;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -258,7 +259,8 @@ fn list(problems: &[Problem]) -> String {
 pub fn main(run: Run) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            tips::add(&mut error);
             // Help and version come here too, with code 0. Nothing is left to tell a closed terminal.
             let _ = error.print();
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);

@@ -209,17 +209,18 @@ impl File {
         let mut broken = Vec::new();
         for error in errors {
             let line = error.span().map_or(0, |span| line_of(text, span.start));
-            broken.push(line);
+            broken.push(line..line + 1 + lines_without_table(text, line));
             let text = format!("reading TOML: {}", error.message().replace('\n', ", "));
             self.problems.push(Problem {
                 origin: Origin::File(name.to_owned(), line),
                 text,
             });
         }
-        // What stands on a line with an error was guessed by the parser; a second error about it would mislead.
+        // What stands there was guessed by the parser; a second error about it would mislead.
         self.flatten("", table.into_inner(), &|span: usize| {
             let line = line_of(text, span);
-            (!broken.contains(&line)).then(|| Origin::File(name.to_owned(), line))
+            let is_broken = broken.iter().any(|lines| lines.contains(&line));
+            (!is_broken).then(|| Origin::File(name.to_owned(), line))
         });
     }
 
@@ -344,6 +345,18 @@ fn plain(value: DeValue<'_>) -> Value {
             texts.map_or(Value::Other("a list"), Value::List)
         }
         DeValue::Table(_) => Value::Other("a table"),
+    }
+}
+
+/// How many lines behind `line` have lost the table that they belong to, as the error is in its name.
+fn lines_without_table(text: &str, line: usize) -> usize {
+    let is_header = |line: &&str| line.trim_start().starts_with('[');
+    let mut lines = text.lines().skip(line.saturating_sub(1));
+    match lines.next().filter(is_header) {
+        // The parser takes the next tables for lists, too.
+        Some(header) if header.trim_start().starts_with("[[") => lines.count(),
+        Some(_) => lines.take_while(|line| !is_header(line)).count(),
+        None => 0,
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn places(
     (key, protocol): (&'static str, Protocol),
     dir: &Path,
 ) -> Option<Vec<Listen>> {
-    let (texts, origin) = reader.list(key)?;
+    let (texts, origin) = reader.addresses(key)?;
     let mut all: Vec<Listen> = Vec::with_capacity(texts.len());
     let shown = match &*texts {
         [one] => Value::Text(one.clone()),
@@ -125,6 +125,9 @@ pub(super) fn places(
 
 fn place(text: &str, dir: &Path) -> Result<Place, String> {
     let Some(path) = text.strip_prefix("unix:") else {
+        if let Ok(port) = text.parse::<u16>() {
+            return Err(missing_address(port));
+        }
         let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"; or \
                     \"unix:PATH\"";
         return to_address(text).map(Place::Tcp).ok_or_else(|| form.to_owned());
@@ -136,4 +139,11 @@ fn place(text: &str, dir: &Path) -> Result<Place, String> {
         ));
     }
     Ok(Place::Unix(full))
+}
+
+/// For a port that stands alone.
+pub(super) fn missing_address(port: u16) -> String {
+    format!(
+        "a port alone does not say who may connect: write \"127.0.0.1:{port}\" in quotes for this machine, \"0.0.0.0:{port}\" for all"
+    )
 }

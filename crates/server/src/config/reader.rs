@@ -179,6 +179,22 @@ impl Reader {
         }
     }
 
+    /// As [`Self::list`]; a number may be a port.
+    pub(super) fn addresses(&mut self, key: &'static str) -> Option<(Vec<String>, Origin)> {
+        self.as_text(key);
+        self.list(key)
+    }
+
+    /// A number is read as if it were in quotes, for whoever can say more of it than that it is none.
+    pub(super) fn as_text(&mut self, key: &'static str) {
+        let key = self.key(key);
+        if let Some(setting) = self.file.settings.get_mut(&key)
+            && let Value::Integer(number) = setting.value
+        {
+            setting.value = Value::Text(number.to_string());
+        }
+    }
+
     /// `true` or `false`.
     pub(super) fn switch(&mut self, key: &'static str, default: bool) -> bool {
         match self.take(key) {

@@ -267,11 +267,18 @@ fn project_folder(dir: &Path) -> Result<PathBuf, Errors> {
 }
 
 fn address(reader: &mut Reader, key: &'static str) -> Option<SocketAddr> {
+    reader.as_text(key);
     let (text, origin) = reader.text(key)?;
     let address = to_address(&text);
     if address.is_none() {
-        let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"";
-        reader.wrong(origin, key, &Value::Text(text), form);
+        let form = text.parse().map_or_else(
+            |_| {
+                "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\""
+                    .to_owned()
+            },
+            listen::missing_address,
+        );
+        reader.wrong(origin, key, &Value::Text(text), &form);
     }
     address
 }

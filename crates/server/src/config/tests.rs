@@ -175,7 +175,7 @@ level = 3
 ";
     let project = Project::new(&[("hearth.toml", file)]);
     let expected = "the configuration has 13 errors
-  DIR/hearth.toml:1: `listen` is \"8080\": expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"; or \"unix:PATH\"
+  DIR/hearth.toml:1: `listen` is \"8080\": a port alone does not say who may connect: write \"127.0.0.1:8080\" in quotes for this machine, \"0.0.0.0:8080\" for all
   DIR/hearth.toml:2: unknown key `worker`; did you mean `pool.web.workers`?
   DIR/hearth.toml:5: `limits.header_bytes` is \"1 KiB\": must be from \"8 KiB\" to \"1 MiB\"
   DIR/hearth.toml:6: `limits.body_timeout` is 30: expected a duration such as \"500 ms\", \"30 s\", \"2 min\" or \"1 h\"
@@ -287,6 +287,38 @@ fn broken_toml_is_reported_with_the_other_errors() {
         !errors.contains("`listen` is"),
         "no second error about a broken line: {errors}"
     );
+}
+
+#[test]
+fn an_unclosed_table_is_one_error() {
+    let errors_of = |header: &str| {
+        let text = format!("{header}\npath = '*'\nworkers = 2\n[log]\nlevel = 'x'\n");
+        Project::new(&[("hearth.toml", &text)]).errors(&[])
+    };
+    for header in ["[pool.web", "[pool.api"] {
+        let errors = errors_of(header);
+        assert!(
+            errors.starts_with("the configuration has 2 errors") && errors.contains("toml:5: `log.level`"),
+            "{errors}"
+        );
+    }
+    let errors = errors_of("[[pool.web.rules]");
+    assert!(
+        errors.contains("toml:1: reading TOML: unclosed") && !errors.contains('\n'),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_port_without_an_address_is_told_how_to_write_both() {
+    let text = "listen = 8081\nadmin_listen = 8082\n[fastcgi]\nlisten = 8083\n[tls]\nlisten = 8084\n";
+    let errors = Project::new(&[("hearth.toml", text)]).errors(&[]);
+    for port in 8081..8085 {
+        assert!(
+            errors.contains(&format!("write \"127.0.0.1:{port}\" in quotes")),
+            "{errors}"
+        );
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn fastcgi_is_listened_for_beside_http_or_in_its_place() {
             "fastcgi.socket_group=no-such-group",
             "a name that is in /etc/group",
         ),
-        ("fastcgi.listen=9000", "expected"),
+        ("fastcgi.listen=9000", "write \"127.0.0.1:9000\""),
     ] {
         let errors = project.errors(&[setting]);
         assert!(errors.contains(why), "{setting}: {errors}");
