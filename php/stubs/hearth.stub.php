@@ -7,6 +7,18 @@
 
 declare(strict_types=1);
 
+/** Levels of hearth_log(); numbers between them are rounded down. */
+const HEARTH_LOG_LEVEL_DEBUG = -4;
+const HEARTH_LOG_LEVEL_INFO = 0;
+const HEARTH_LOG_LEVEL_WARN = 4;
+const HEARTH_LOG_LEVEL_ERROR = 8;
+
+/** The names of the same levels in scripts written for FrankenPHP. */
+const FRANKENPHP_LOG_LEVEL_DEBUG = -4;
+const FRANKENPHP_LOG_LEVEL_INFO = 0;
+const FRANKENPHP_LOG_LEVEL_WARN = 4;
+const FRANKENPHP_LOG_LEVEL_ERROR = 8;
+
 /**
  * Waits for the next request, calls `$handler` with it and completes the response.
  *
@@ -80,5 +92,26 @@ function frankenphp_handle_request(callable $callback): bool
 
 /** The name of fastcgi_finish_request() that scripts written for FrankenPHP call. */
 function frankenphp_finish_request(): bool
+{
+}
+
+/**
+ * Writes a line to Hearth's log, with the request that runs.
+ *
+ * Unlike a line of error_log() it has the level that is given here, whatever its text says. `log.php_level` decides
+ * which levels are shown.
+ *
+ * @param array<mixed> $context Is written behind the message as JSON. What JSON has no place for is left out.
+ */
+function hearth_log(string $message, int $level = HEARTH_LOG_LEVEL_INFO, array $context = []): void
+{
+}
+
+/**
+ * The name of hearth_log() that scripts written for FrankenPHP call.
+ *
+ * @param array<mixed> $context
+ */
+function frankenphp_log(string $message, int $level = FRANKENPHP_LOG_LEVEL_INFO, array $context = []): void
 {
 }

@@ -8,10 +8,22 @@
 #include "context.h"
 
 #include <Zend/zend_exceptions.h>
+#include <Zend/zend_smart_str.h>
+#include <ext/json/php_json.h>
 #include <ext/spl/spl_exceptions.h>
 #include <ext/standard/head.h>
 
 #include "functions_arginfo.h"
+
+/* Levels of hearth_log(): FrankenPHP's, which are those of Go's log/slog. Any number may be given. */
+#define LEVEL_DEBUG (-4)
+#define LEVEL_INFO 0
+#define LEVEL_WARN 4
+#define LEVEL_ERROR 8
+
+/* Of a context: whatever cannot be written is replaced. */
+#define CONTEXT_OPTIONS (PHP_JSON_PARTIAL_OUTPUT_ON_ERROR | PHP_JSON_INVALID_UTF8_SUBSTITUTE \
+	| PHP_JSON_UNESCAPED_SLASHES | PHP_JSON_UNESCAPED_UNICODE)
 
 /*
  * Under FrankenPHP's name exit() in the handler ends the script: what runs there relies on that (a framework's kernel
@@ -126,6 +138,55 @@ ZEND_FUNCTION(apache_response_headers)
 	zend_llist_apply_with_argument(&SG(sapi_headers).headers, add_response_header, return_value);
 }
 
+static int log_priority(zend_long level)
+{
+	if (level >= LEVEL_ERROR) {
+		return LOG_ERR;
+	}
+	if (level >= LEVEL_WARN) {
+		return LOG_WARNING;
+	}
+	return level >= LEVEL_INFO ? LOG_INFO : LOG_DEBUG;
+}
+
+ZEND_FUNCTION(hearth_log)
+{
+	zend_string *message;
+	zend_long level = LEVEL_INFO;
+	zval *context = NULL;
+	smart_str line = {0};
+
+	ZEND_PARSE_PARAMETERS_START(1, 3)
+		Z_PARAM_STR(message)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(level)
+		Z_PARAM_ARRAY(context)
+	ZEND_PARSE_PARAMETERS_END();
+
+	smart_str_append(&line, message);
+	if (context && zend_hash_num_elements(Z_ARRVAL_P(context)) > 0) {
+		smart_str_appendc(&line, ' ');
+		php_json_encode(&line, context, CONTEXT_OPTIONS);
+	}
+	smart_str_0(&line);
+	if (line.s && !EG(exception)) {
+		hearth_log(log_priority(level), ZSTR_VAL(line.s), ZSTR_LEN(line.s));
+	}
+	smart_str_free(&line);
+}
+
+static void register_log_levels(int module_number)
+{
+	REGISTER_LONG_CONSTANT("HEARTH_LOG_LEVEL_DEBUG", LEVEL_DEBUG, CONST_PERSISTENT);
+	REGISTER_LONG_CONSTANT("HEARTH_LOG_LEVEL_INFO", LEVEL_INFO, CONST_PERSISTENT);
+	REGISTER_LONG_CONSTANT("HEARTH_LOG_LEVEL_WARN", LEVEL_WARN, CONST_PERSISTENT);
+	REGISTER_LONG_CONSTANT("HEARTH_LOG_LEVEL_ERROR", LEVEL_ERROR, CONST_PERSISTENT);
+	REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_DEBUG", LEVEL_DEBUG, CONST_PERSISTENT);
+	REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_INFO", LEVEL_INFO, CONST_PERSISTENT);
+	REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_WARN", LEVEL_WARN, CONST_PERSISTENT);
+	REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_ERROR", LEVEL_ERROR, CONST_PERSISTENT);
+}
+
 /*
  * OPcache starts only under the SAPI names it knows. It looks while extensions start, which is after this and
  * before php_module_startup() returns: for that time the name is FPM's. PHP_SAPI is defined by then, and
@@ -138,6 +199,7 @@ static PHP_MINIT_FUNCTION(hearth)
 	hearth_user_ini_startup();
 	hearth_filter_startup();
 	hearth_ask_startup();
+	register_log_levels(module_number);
 	return SUCCESS;
 }
 

@@ -27,6 +27,12 @@ function headers_send(int $status = 200): int {}
 
 function getallheaders(): array {}
 
+/** Writes a line with the level and the context to Hearth's log. */
+function hearth_log(string $message, int $level = HEARTH_LOG_LEVEL_INFO, array $context = []): void {}
+
+/** @alias hearth_log */
+function frankenphp_log(string $message, int $level = FRANKENPHP_LOG_LEVEL_INFO, array $context = []): void {}
+
 /** @alias getallheaders */
 function apache_request_headers(): array {}
 

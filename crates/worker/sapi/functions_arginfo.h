@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: f00afa2fbc304395997a095b0f231ae6da20ac51 */
+ * Stub hash: 36f71676b1ea3416b0f5787daeabc75e50c56ce2 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_hearth_handle_request, 0, 1, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
@@ -19,6 +19,18 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_getallheaders, 0, 0, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_hearth_log, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, message, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, level, IS_LONG, 0, "HEARTH_LOG_LEVEL_INFO")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, context, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_frankenphp_log, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, message, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, level, IS_LONG, 0, "FRANKENPHP_LOG_LEVEL_INFO")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, context, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
 #define arginfo_apache_request_headers arginfo_getallheaders
 
 #define arginfo_frankenphp_request_headers arginfo_getallheaders
@@ -32,6 +44,7 @@ ZEND_FUNCTION(hearth_handle_request);
 ZEND_FUNCTION(fastcgi_finish_request);
 ZEND_FUNCTION(headers_send);
 ZEND_FUNCTION(getallheaders);
+ZEND_FUNCTION(hearth_log);
 ZEND_FUNCTION(apache_response_headers);
 
 
@@ -42,6 +55,8 @@ static const zend_function_entry ext_functions[] = {
 	ZEND_FALIAS(frankenphp_finish_request, fastcgi_finish_request, arginfo_frankenphp_finish_request)
 	ZEND_FE(headers_send, arginfo_headers_send)
 	ZEND_FE(getallheaders, arginfo_getallheaders)
+	ZEND_FE(hearth_log, arginfo_hearth_log)
+	ZEND_FALIAS(frankenphp_log, hearth_log, arginfo_frankenphp_log)
 	ZEND_FALIAS(apache_request_headers, getallheaders, arginfo_apache_request_headers)
 	ZEND_FALIAS(frankenphp_request_headers, getallheaders, arginfo_frankenphp_request_headers)
 	ZEND_FE(apache_response_headers, arginfo_apache_response_headers)

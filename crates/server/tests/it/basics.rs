@@ -110,3 +110,25 @@ fn the_server_is_not_linked_with_php() {
     );
     assert!(!libraries.contains("libphp"), "{libraries}");
 }
+
+#[test]
+fn a_line_of_hearth_log_has_the_level_that_the_script_gave_it() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        assert_eq!(server.get("/levels").text(), "logged");
+        for (level, text) in [
+            ("INFO", "PHP Fatal error: only information"),
+            (
+                "DEBUG",
+                "in two\nlines {\"a\":{\"b\":1.5},\"c\":\"\u{fffd}\",\"d\":0,\"e\":\"ü/\"}",
+            ),
+            ("WARN", "warning [\"a list\"]"),
+            ("ERROR", "error"),
+            ("ERROR", "beyond"),
+            ("DEBUG", "below"),
+        ] {
+            let event = server.log.wait("php", |event| event["text"] == text);
+            assert_eq!((&event["level"], &event["worker"]), (&level.into(), &0.into()), "{text}");
+            assert!(event["request"].is_string(), "{event}");
+        }
+    });
+}

@@ -45,6 +45,8 @@ function respond(): void
         '/peer' => peer(),
         // Prints on descriptor 2 and through error_log().
         '/log' => speak(),
+        // Writes a line of each level.
+        '/levels' => levels(),
         // Leaves a process behind.
         '/orphan' => print(shell_exec('sleep 0.01 > /dev/null 2>&1 & echo $!')),
         default => print('hello from ' . $_SERVER['REQUEST_URI']),
@@ -150,4 +152,15 @@ function speak(): void
     error_log("logged\nin two lines");
     file_put_contents('php://stderr', "printed\n");
     echo 'spoken';
+}
+
+function levels(): void
+{
+    hearth_log('PHP Fatal error: only information');
+    hearth_log("in two\nlines", HEARTH_LOG_LEVEL_DEBUG, ['a' => ['b' => 1.5], 'c' => "\xff", 'd' => NAN, 'e' => 'ü/']);
+    frankenphp_log('warning', FRANKENPHP_LOG_LEVEL_WARN, ['a list']);
+    frankenphp_log(level: FRANKENPHP_LOG_LEVEL_ERROR, message: 'error');
+    hearth_log('beyond', 99);
+    hearth_log('below', PHP_INT_MIN, []);
+    echo 'logged';
 }
