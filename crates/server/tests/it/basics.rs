@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{App, Server, in_each_mode};
+use crate::harness::{App, Folder, Server, in_each_mode};
 
 #[test]
 fn the_bundled_hello_is_served_in_resident_mode() {
@@ -127,8 +127,28 @@ fn a_line_of_hearth_log_has_the_level_that_the_script_gave_it() {
             ("DEBUG", "below"),
         ] {
             let event = server.log.wait("php", |event| event["text"] == text);
-            assert_eq!((&event["level"], &event["worker"]), (&level.into(), &0.into()), "{text}");
+            assert_eq!(
+                (&event["level"], &event["worker"]),
+                (&level.into(), &0.into()),
+                "{text}"
+            );
             assert!(event["request"].is_string(), "{event}");
         }
     });
+}
+
+#[test]
+fn the_functions_of_pcntl_are_switched_off_as_the_manual_says() {
+    let manual = include_str!("../../../../docs/workers.md");
+    let from = manual.find("disable_functions = ").expect("the setting");
+    let to = from + manual[from..].find("```").unwrap();
+    let settings = format!("[pool.web.ini]\n{}", &manual[from..to]);
+    let script = "<?php echo implode(' ', get_extension_funcs('pcntl') ?: []);";
+    let bare = Folder::with("pcntl", &[("public/index.php", script)]);
+    assert_ne!(bare.serve().get("/").text(), "", "there are some");
+    let folder = Folder::with(
+        "pcntl",
+        &[("public/index.php", script), ("hearth.toml", &settings)],
+    );
+    assert_eq!(folder.serve().get("/").text(), "");
 }
