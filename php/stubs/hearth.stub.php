@@ -7,13 +7,13 @@
 
 declare(strict_types=1);
 
-/** Levels of hearth_log(); numbers between them are rounded down. */
+// Levels of hearth_log(); numbers between them are rounded down.
 const HEARTH_LOG_LEVEL_DEBUG = -4;
 const HEARTH_LOG_LEVEL_INFO = 0;
 const HEARTH_LOG_LEVEL_WARN = 4;
 const HEARTH_LOG_LEVEL_ERROR = 8;
 
-/** The names of the same levels in scripts written for FrankenPHP. */
+// The names of the same levels in scripts written for FrankenPHP.
 const FRANKENPHP_LOG_LEVEL_DEBUG = -4;
 const FRANKENPHP_LOG_LEVEL_INFO = 0;
 const FRANKENPHP_LOG_LEVEL_WARN = 4;
