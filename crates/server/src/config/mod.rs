@@ -12,6 +12,7 @@ mod file;
 mod limits;
 mod listen;
 mod network;
+mod pattern;
 mod pool;
 mod process;
 mod proxy;
@@ -34,6 +35,9 @@ pub(crate) use fastcgi::FastCgi;
 pub(crate) use file::{Errors, Origin, Problem};
 pub(crate) use limits::{ByteSize, Limits};
 pub(crate) use listen::{Listen, Place, Protocol};
+pub(crate) use pattern::Fit;
+#[cfg(test)]
+pub(crate) use pattern::Pattern;
 pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling, Requests, Warmup};
 pub(crate) use process::Process;
 pub(crate) use proxy::{Proxy, ProxyHeader};

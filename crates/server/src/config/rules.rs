@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use http::header::{HeaderName, HeaderValue};
 
 use super::file::{ERROR_PAGES, INTERNAL, Origin, Setting, Value};
+use super::pattern::{Pattern, RESERVED, is_name};
 use super::reader::Reader;
 
 /// Largest error page.
@@ -30,10 +31,10 @@ const KEYS: [&str; 11] = [
 /// One rule: what it holds for, and what it says.
 #[derive(Clone, Debug, Default)]
 pub struct Rule {
-    /// Paths, decoded, in which `*` stands for any characters; what ends in `/*` is the folder itself too. Never empty.
-    pub paths: Vec<String>,
+    /// Paths, decoded. Never empty.
+    pub paths: Vec<Pattern>,
     /// Paths that it does not hold for after all.
-    pub not: Vec<String>,
+    pub not: Vec<Pattern>,
     /// `example.com`, or `*.example.com` for all below it. Empty: any.
     pub hosts: Vec<String>,
     /// Only where the path names neither a file nor a folder.
@@ -48,8 +49,8 @@ pub struct Rule {
     pub compress: Option<bool>,
 }
 
-/// What becomes of a request. `{path}` is the path as it came, `{rest}` what the pattern's last `*` stood for, `{host}` the host;
-/// the query goes along.
+/// What becomes of a request. `{path}` is the path as it came, `{rest}` what the pattern's last `*` stood for, `{host}` the host, and
+/// another name what the pattern's name stood for; the query goes along.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The client is sent elsewhere.
@@ -149,21 +150,22 @@ pub(super) fn internal(reader: &mut Reader, dir: &Path) -> Vec<(String, PathBuf)
 }
 
 fn rule(fields: &mut Fields<'_>) -> Rule {
-    let paths = fields.list("path", is_path, PATH_FORM);
+    let paths = patterns(fields, "path");
     if paths.is_empty() && !fields.failed("path") {
         let name = fields.name.clone();
         fields.problem(format!("`{name}` has no `path`; \"*\" is any"));
     }
+    let action = action(fields, &paths);
     Rule {
         paths,
-        not: fields.list("not", is_path, PATH_FORM),
+        not: patterns(fields, "not"),
         hosts: fields.list(
             "host",
             super::resolve::is_host,
             "expected for instance \"example.com\" or \"*.example.com\", in small letters and without a port",
         ),
         missing: fields.switch("missing").unwrap_or(false),
-        action: action(fields),
+        action,
         headers: headers(fields),
         cache_control: fields.text("cache_control").and_then(|(text, setting)| {
             let value = HeaderValue::try_from(text).ok();
@@ -176,14 +178,22 @@ fn rule(fields: &mut Fields<'_>) -> Rule {
     }
 }
 
-const PATH_FORM: &str =
-    "expected for instance \"/status\" for one, \"/api/*\" for all below it, or \"*.css\"";
-
-fn is_path(text: &str) -> bool {
-    text.starts_with('/') || text.starts_with('*')
+fn patterns(fields: &mut Fields<'_>, key: &str) -> Vec<Pattern> {
+    let is_one = |text: &str| Pattern::new(text).is_some();
+    let form = "expected for instance \"/status\" for one, \"/api/*\" for all below it, \"*.css\", or \"/blog/{year}/{title}\"";
+    let texts = fields.list(key, is_one, form);
+    texts.iter().filter_map(|text| Pattern::new(text)).collect()
 }
 
-fn action(fields: &mut Fields<'_>) -> Option<Action> {
+/// The first `{name}` in `text` that stands for nothing in one of `paths`.
+fn unknown_name<'a>(text: &'a str, paths: &[Pattern]) -> Option<&'a str> {
+    let names = text.split('{').skip(1).filter_map(|part| part.split_once('}'));
+    names.map(|(name, _)| name).find(|name| {
+        is_name(name) && !RESERVED.contains(name) && !paths.iter().all(|pattern| pattern.has(name))
+    })
+}
+
+fn action(fields: &mut Fields<'_>, paths: &[Pattern]) -> Option<Action> {
     let redirect = fields.text("redirect");
     let rewrite = fields.text("rewrite");
     let deny = fields.switch("deny").unwrap_or(false);
@@ -194,6 +204,16 @@ fn action(fields: &mut Fields<'_>) -> Option<Action> {
         fields.problem(format!(
             "`{name}` says more than one of `redirect`, `rewrite` and `deny`; write a rule for each"
         ));
+    }
+    for (key, said) in [("redirect", &redirect), ("rewrite", &rewrite)] {
+        if let Some((to, setting)) = said
+            && let Some(name) = unknown_name(to, paths)
+        {
+            let form = format!(
+                "`path` must have {{{name}}}, too; of itself a rule knows {{rest}}, {{path}} and {{host}}"
+            );
+            fields.wrong(key, setting, &form);
+        }
     }
     if let Some((to, setting)) = redirect {
         let is_one = to.starts_with("{path}")

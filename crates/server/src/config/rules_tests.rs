@@ -26,7 +26,8 @@ fn rules_keep_their_order_and_what_they_say() {
     let last = "[[pool.web.rules]]\npath = ['*.css', '*.js']\nnot = '/a.js'\nhost = 'a.b'\nmissing = true\nredirect = '{path}/'\n\
                 headers = { X-A = 'b' }\ncache_control = 'no-cache'\ncompress = false\n";
     let rules = load("order", &(many + last)).unwrap();
-    let paths: Vec<&str> = rules.iter().map(|rule| rule.paths[0].as_str()).collect();
+    let paths: Vec<String> = rules.iter().map(|rule| format!("{:?}", rule.paths[0])).collect();
+    let paths: Vec<&str> = paths.iter().map(|path| path.trim_matches('"')).collect();
     assert_eq!(
         paths,
         [
@@ -68,7 +69,7 @@ headers = { Content-Length = '3' }
 '/files' = '.'
 ";
     let expected = "the configuration has 8 errors
-  DIR/hearth.toml:2: `pool.web.rules.0.path` is \"old\": expected for instance \"/status\" for one, \"/api/*\" for all below it, or \"*.css\"
+  DIR/hearth.toml:2: `pool.web.rules.0.path` is \"old\": expected for instance \"/status\" for one, \"/api/*\" for all below it, \"*.css\", or \"/blog/{year}/{title}\"
   DIR/hearth.toml:3: `pool.web.rules.0.redirect` is \"//evil.example/\": expected a path that begins with a /, or a URL that begins with https:// or http://
   DIR/hearth.toml:8: `pool.web.rules.1.status` is 301: expected one of 401, 403, 404, 410, 451
   DIR/hearth.toml:12: unknown key `pool.web.rules.2.rewirte`; a rule has path, host, missing, redirect, rewrite, deny, status, headers, cache_control, compress, not
@@ -77,6 +78,12 @@ headers = { Content-Length = '3' }
   DIR/hearth.toml:17: `pool.web.error_pages.200` is \"ok.html\": expected a status from 400 to 599, or \"4xx\" or \"5xx\", as the name
   DIR/hearth.toml:20: `pool.web.internal./files` is \".\": expected a path that begins and ends with a / as the name, for instance \"/protected/\"";
     assert_eq!(load("wrong", text).unwrap_err(), expected);
+    let name = "[[pool.web.rules]]\npath = ['/{a}/{b}', '/{a}']\nrewrite = '/{a}?b={b}&host={host}'\n";
+    assert_eq!(
+        load("name", name).unwrap_err(),
+        "DIR/hearth.toml:3: `pool.web.rules.0.rewrite` is \"/{a}?b={b}&host={host}\": `path` must have {b}, too; of itself a rule knows \
+         {rest}, {path} and {host}"
+    );
     let two = load("two", "[[pool.web.rules]]\nredirect = '/a'\ndeny = true\n").unwrap_err();
     assert!(two.contains("`pool.web.rules.0` has no `path`"), "{two}");
     assert!(two.contains("more than one of"), "{two}");

@@ -36,6 +36,10 @@ path = "/item/*"
 rewrite = "/show.php?id={rest}"
 
 [[pool.web.rules]]
+path = "/{user}/photos/{id}.html"
+rewrite = "/show.php?user={user}&id={id}"
+
+[[pool.web.rules]]
 path = "/private/*"
 not = "/private/open.txt"
 deny = true
@@ -79,6 +83,11 @@ fn rules_redirect_rewrite_deny_and_dress() {
     assert_eq!(
         String::from_utf8_lossy(&item.body),
         "/show.php /item/7?x=1 id=7&x=1"
+    );
+    let photo = get(&server, "/ann/photos/7.html?x=1");
+    assert_eq!(
+        String::from_utf8_lossy(&photo.body),
+        "/show.php /ann/photos/7.html?x=1 user=ann&id=7&x=1"
     );
     let denied = get(&server, "/private/a.txt");
     assert_eq!(

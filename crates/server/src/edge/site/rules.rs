@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::{is_host_of, route};
-use crate::config::{Action, Rule};
+use crate::config::{Action, Fit, Rule};
 use crate::edge::reply::Refusal;
 
 /// A request, as far as rules look at it.
@@ -57,11 +57,11 @@ pub(in crate::edge) fn apply(rules: &[Rule], asked: &Asked<'_>) -> Result<Ruling
     let mut ruling = Ruling::default();
     let mut compress = None;
     for rule in rules {
-        let Some(rest) = fit(rule, asked) else { continue };
+        let Some(fit) = fit(rule, asked) else { continue };
         if ruling.turn.is_none()
             && let Some(action) = &rule.action
         {
-            ruling.turn = Some(turn(action, asked, rest)?);
+            ruling.turn = Some(turn(action, asked, &fit)?);
         }
         let dress = &mut ruling.dress;
         for (name, value) in &rule.headers {
@@ -97,67 +97,38 @@ impl Dress {
     }
 }
 
-/// What the last `*` of the pattern that fits stands for.
-fn fit<'a>(rule: &Rule, asked: &Asked<'a>) -> Option<&'a [u8]> {
-    let first = |path| rule.paths.iter().find_map(|pattern| matches(pattern, path));
-    let is_excepted = |path| rule.not.iter().any(|pattern| matches(pattern, path).is_some());
+/// What the path has in the places of the pattern that fits.
+fn fit<'a>(rule: &Rule, asked: &Asked<'a>) -> Option<Fit<'a>> {
+    let first = |path| rule.paths.iter().find_map(|pattern| pattern.fit(path));
+    let is_excepted = |path| rule.not.iter().any(|pattern| pattern.fit(path).is_some());
     let mut excepted = is_excepted(asked.path);
-    let mut rest = first(asked.path);
+    let mut fit = first(asked.path);
     // Whoever denies a script means it with whatever stands behind its name, which the client chooses.
-    if rest.is_none()
+    if fit.is_none()
         && matches!(rule.action, Some(Action::Deny(_)))
         && let Some((script, _)) = route::split_script(asked.path)
     {
-        rest = first(script);
+        fit = first(script);
         excepted |= is_excepted(script);
     }
-    let rest = rest?;
+    let fit = fit?;
     let host = rule.hosts.is_empty() || rule.hosts.iter().any(|pattern| is_host_of(pattern, asked.host));
-    (!excepted && host && !(rule.missing && (asked.exists)())).then_some(rest)
+    (!excepted && host && !(rule.missing && (asked.exists)())).then_some(fit)
 }
 
-/// `*` stands for any characters, `/` too; a pattern that ends in `/*` fits the folder itself as well.
-fn matches<'a>(pattern: &str, path: &'a [u8]) -> Option<&'a [u8]> {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = path.strip_prefix(first.as_bytes()) else {
-        let folder = pattern
-            .strip_suffix("/*")
-            .is_some_and(|folder| folder.as_bytes() == path);
-        return folder.then_some(b"");
-    };
-    let Some(last) = parts.next_back() else {
-        return rest.is_empty().then_some(b"");
-    };
-    for part in parts {
-        let part = part.as_bytes();
-        let at = match part {
-            [] => 0,
-            part => rest.windows(part.len()).position(|window| window == part)?,
-        };
-        rest = rest.get(at + part.len()..)?;
-    }
-    rest.strip_suffix(last.as_bytes())
-}
-
-fn turn(action: &Action, asked: &Asked<'_>, rest: &[u8]) -> Result<Turn, Refusal> {
+fn turn(action: &Action, asked: &Asked<'_>, fit: &Fit<'_>) -> Result<Turn, Refusal> {
     let status = |number: u16| StatusCode::from_u16(number).unwrap_or(StatusCode::FORBIDDEN);
     Ok(match action {
         Action::Deny(number) => Turn::Refused(status(*number)),
-        Action::Redirect(to, number) => Turn::Away(location(to, asked, rest), status(*number)),
+        Action::Redirect(to, number) => Turn::Away(location(to, asked, fit), status(*number)),
         Action::Rewrite(to) => {
             let bare = to.strip_suffix('?');
             let (path, own) = bare
                 .unwrap_or(to)
                 .split_once('?')
                 .unwrap_or((bare.unwrap_or(to), ""));
-            let path = fill(path.as_bytes(), asked, rest);
-            let own = fill(
-                own.as_bytes(),
-                &encoded(asked).asked(asked),
-                route::encode(rest).as_bytes(),
-            );
-            let own = String::from_utf8_lossy(&own).into_owned();
+            let path = fill(path, |name| value(name, asked, fit).map(Cow::Borrowed));
+            let own = fill_encoded(own, asked, fit);
             // As nginx does: what the rule says goes before what the client says.
             let query = match asked.query.filter(|_| bare.is_none()) {
                 Some(theirs) if own.is_empty() => theirs.to_owned(),
@@ -170,13 +141,8 @@ fn turn(action: &Action, asked: &Asked<'_>, rest: &[u8]) -> Result<Turn, Refusal
 }
 
 /// Where the client is sent. Never to another host because of what the client has put into its path.
-fn location(to: &str, asked: &Asked<'_>, rest: &[u8]) -> String {
-    let filled = fill(
-        with_slash(to, rest).as_bytes(),
-        &encoded(asked).asked(asked),
-        route::encode(rest).as_bytes(),
-    );
-    let mut location = String::from_utf8_lossy(&filled).into_owned();
+fn location(to: &str, asked: &Asked<'_>, fit: &Fit<'_>) -> String {
+    let mut location = fill_encoded(&with_slash(to, asked, fit), asked, fit);
     if to.starts_with('/') {
         location = format!("/{}", location.trim_start_matches('/'));
     }
@@ -190,51 +156,62 @@ fn location(to: &str, asked: &Asked<'_>, rest: &[u8]) -> String {
 }
 
 /// `https://a.example{rest}` with the slash that keeps the client's `.evil.example` out of the name.
-fn with_slash<'a>(to: &'a str, rest: &[u8]) -> Cow<'a, str> {
+fn with_slash<'a>(to: &'a str, asked: &Asked<'_>, fit: &Fit<'_>) -> Cow<'a, str> {
     let authority = to
         .split_once("://")
         .and_then(|(_, behind)| behind.split(['/', '?']).next());
-    let name = authority.and_then(|authority| authority.strip_suffix("{rest}"));
-    if name.is_none_or(str::is_empty) || rest.is_empty() || rest.starts_with(b"/") {
+    let last = authority
+        .and_then(|authority| authority.strip_suffix('}')?.rsplit_once('{'))
+        .filter(|(front, name)| !front.is_empty() && *name != "host");
+    let Some((_, name)) = last else {
+        return Cow::Borrowed(to);
+    };
+    let value = value(name, asked, fit).unwrap_or_default();
+    if value.is_empty() || value.starts_with(b"/") {
         return Cow::Borrowed(to);
     }
-    Cow::Owned(to.replacen("{rest}", "/{rest}", 1))
+    let placeholder = format!("{{{name}}}");
+    Cow::Owned(to.replacen(&placeholder, &format!("/{placeholder}"), 1))
 }
 
-/// The path as it may stand in a header.
-struct Encoded(String);
-
-fn encoded(asked: &Asked<'_>) -> Encoded {
-    Encoded(route::encode(asked.path))
-}
-
-impl Encoded {
-    fn asked<'a>(&'a self, asked: &Asked<'a>) -> Asked<'a> {
-        Asked {
-            path: self.0.as_bytes(),
-            ..*asked
-        }
+/// What `{name}` stands for.
+fn value<'a>(name: &str, asked: &Asked<'a>, fit: &Fit<'a>) -> Option<&'a [u8]> {
+    match name {
+        "rest" => Some(fit.rest),
+        "path" => Some(asked.path),
+        "host" => Some(asked.host.as_bytes()),
+        name => fit.named(name),
     }
 }
 
-/// The template with what its `{…}` stand for.
-fn fill(template: &[u8], asked: &Asked<'_>, rest: &[u8]) -> Vec<u8> {
-    let names: [(&[u8], &[u8]); 3] = [
-        (b"{rest}", rest),
-        (b"{path}", asked.path),
-        (b"{host}", asked.host.as_bytes()),
-    ];
-    let mut out = Vec::with_capacity(template.len() + rest.len() + asked.path.len());
+/// As [`fill`], with what clients have chosen as it may stand in a header.
+fn fill_encoded(template: &str, asked: &Asked<'_>, fit: &Fit<'_>) -> String {
+    let filled = fill(template, |name| {
+        let value = value(name, asked, fit)?;
+        Some(match name {
+            "host" => Cow::Borrowed(value),
+            _ => Cow::Owned(route::encode(value).into_bytes()),
+        })
+    });
+    String::from_utf8_lossy(&filled).into_owned()
+}
+
+/// The template with the values of its `{name}`s; what has none stays.
+fn fill<'a>(template: &str, value: impl Fn(&str) -> Option<Cow<'a, [u8]>>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 * template.len());
     let mut left = template;
-    while let Some((&byte, tail)) = left.split_first() {
-        if let Some((name, value)) = names.iter().find(|(name, _)| left.starts_with(name)) {
-            out.extend_from_slice(value);
-            left = left.get(name.len()..).unwrap_or_default();
+    while let Some((front, behind)) = left.split_once('{') {
+        out.extend_from_slice(front.as_bytes());
+        let named = behind.split_once('}');
+        if let Some((value, behind)) = named.and_then(|(name, behind)| Some((value(name)?, behind))) {
+            out.extend_from_slice(&value);
+            left = behind;
         } else {
-            out.push(byte);
-            left = tail;
+            out.push(b'{');
+            left = behind;
         }
     }
+    out.extend_from_slice(left.as_bytes());
     out
 }
 
