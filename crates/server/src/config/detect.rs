@@ -7,17 +7,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value as Json;
 
+use super::symfony;
+
 /// Calls by which a script shows that it is a resident worker.
 const WORKER_CALLS: [&str; 2] = ["hearth_handle_request", "frankenphp_handle_request"];
-
-/// First `symfony/runtime` that runs as a resident worker of its own accord when `FRANKENPHP_WORKER` is set.
-const RESIDENT_RUNTIME: (u32, u32) = (7, 4);
-
-/// Runtime with which any `symfony/runtime` stays resident.
-const HEARTH_RUNTIME: &str = r"Hearth\Bridge\Symfony\Runtime";
-
-/// Where `public/index.php` may find the script that chooses the runtime.
-const LOADERS: [&str; 2] = ["vendor/autoload_runtime.php", "autoload_runtime.php"];
 
 /// Folders that hold what clients may see, beside what they may not; the first that has an index.php is taken.
 const PUBLIC: [&str; 8] = [
@@ -52,12 +45,12 @@ pub(super) struct Found {
     pub(super) reasons: Vec<String>,
 }
 
-/// Looks at the folder `dir`, which is absolute.
-pub(super) fn detect(dir: &Path) -> Found {
+/// Looks at the folder `dir`, which is absolute. `runtime` is the class that the environment of PHP names for Symfony.
+pub(super) fn detect(dir: &Path, runtime: Option<&str>) -> Found {
     let public = public_folder(dir);
     let mut found = public
         .as_deref()
-        .and_then(|root| symfony(dir, root).or_else(|| laravel(dir, root)))
+        .and_then(|root| symfony(dir, root, runtime).or_else(|| laravel(dir, root)))
         .or_else(|| wordpress(dir))
         .unwrap_or_else(|| plain(dir, public));
     if found.worker.is_none()
@@ -122,7 +115,7 @@ pub(super) fn reason_not_to_publish(found: &Found, dir: &Path) -> Option<String>
     })
 }
 
-fn symfony(dir: &Path, root: &Path) -> Option<Found> {
+fn symfony(dir: &Path, root: &Path, runtime: Option<&str>) -> Option<Found> {
     let front = root.join("index.php");
     let sign = first_file(dir, &["config/bundles.php", "symfony.lock"]).or_else(|| {
         requires(dir, "symfony/framework-bundle").then_some("composer.json with symfony/framework-bundle")
@@ -133,7 +126,7 @@ fn symfony(dir: &Path, root: &Path) -> Option<Found> {
         front: Some(front.clone()),
         reasons: vec![format!("found {sign}: a Symfony application")],
     };
-    let (resident, why) = symfony_runtime(dir, &front);
+    let (resident, why) = symfony::stays_resident(dir, &front, runtime);
     if resident {
         let reason = format!("{why}: resident mode with {}", shown(&front, dir));
         found.worker = Some(front);
@@ -142,41 +135,6 @@ fn symfony(dir: &Path, root: &Path) -> Option<Found> {
         found.reasons.push(why);
     }
     Some(found)
-}
-
-/// Whether the front controller of a Symfony application runs as a resident worker, and why.
-fn symfony_runtime(dir: &Path, front: &Path) -> (bool, String) {
-    let name = shown(front, dir);
-    if !read(front).is_some_and(|text| text.contains("autoload_runtime.php")) {
-        return (
-            false,
-            format!("{name} does not use autoload_runtime.php, so it cannot stay resident"),
-        );
-    }
-    // Composer writes the runtime's class into the loader as a string; other loaders may import it.
-    let chosen = LOADERS.into_iter().find(|name| {
-        read(&dir.join(name)).is_some_and(|text| text.replace(r"\\", r"\").contains(HEARTH_RUNTIME))
-    });
-    if let Some(loader) = chosen {
-        return (true, format!("{loader} names {HEARTH_RUNTIME}"));
-    }
-    let Some(version) = installed(dir, "symfony/runtime") else {
-        return (
-            false,
-            format!("symfony/runtime is not installed, so {name} cannot stay resident"),
-        );
-    };
-    if numbers(&version).is_some_and(|version| version >= RESIDENT_RUNTIME) {
-        return (true, format!("symfony/runtime {version} can stay resident"));
-    }
-    let advice = match installed(dir, "hearth/hearth") {
-        Some(_) => "set extra.runtime.class in composer.json to",
-        None => "install hearth/hearth and set extra.runtime.class in composer.json to",
-    };
-    (
-        false,
-        format!("symfony/runtime {version} cannot stay resident by itself; {advice} {HEARTH_RUNTIME}"),
-    )
 }
 
 fn laravel(dir: &Path, root: &Path) -> Option<Found> {
@@ -248,13 +206,13 @@ fn first_file(dir: &Path, names: &[&'static str]) -> Option<&'static str> {
     names.iter().copied().find(|name| dir.join(name).is_file())
 }
 
-fn read(path: &Path) -> Option<String> {
+pub(super) fn read(path: &Path) -> Option<String> {
     std::fs::read(path)
         .ok()
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn composer(dir: &Path) -> Option<Json> {
+pub(super) fn composer(dir: &Path) -> Option<Json> {
     serde_json::from_str(&read(&dir.join("composer.json"))?).ok()
 }
 
@@ -263,7 +221,7 @@ fn requires(dir: &Path, package: &str) -> bool {
 }
 
 /// The version of `package` that Composer has put in `vendor`.
-fn installed(dir: &Path, package: &str) -> Option<String> {
+pub(super) fn installed(dir: &Path, package: &str) -> Option<String> {
     let composer = dir.join("vendor/composer");
     installed_json(&composer.join("installed.json"), package)
         .or_else(|| installed_php(&composer.join("installed.php"), package))
@@ -285,10 +243,4 @@ fn installed_php(path: &Path, package: &str) -> Option<String> {
     let (_, entry) = text.split_once(&format!("'{package}' =>"))?;
     let (_, version) = entry.split_once("'pretty_version' => '")?;
     Some(version.split_once('\'')?.0.to_owned())
-}
-
-/// Major and minor number of `v7.4.1` or `7.4.x-dev`.
-fn numbers(version: &str) -> Option<(u32, u32)> {
-    let mut parts = version.trim_start_matches('v').split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Mode;
 use super::detect::{Found, detect, reason_not_to_publish, shown, worker_call};
 use super::file::Origin;
+use super::process::variable_of_pool;
 use super::reader::Reader;
 use super::resolve::{existing, folder};
 
@@ -38,7 +39,8 @@ pub(super) fn entry(reader: &mut Reader, project: &Path) -> (Entry, Vec<String>)
         Path::is_file,
     );
     let root = folder(reader, root_key, dir);
-    let mut found = detect(dir);
+    let runtime = variable_of_pool(reader, "APP_RUNTIME");
+    let mut found = detect(dir, runtime.as_deref().filter(|class| !class.is_empty()));
     if let Some(root) = &root {
         found.front = Some(root.join("index.php")).filter(|path| path.is_file());
         found.root.clone_from(root);

@@ -20,6 +20,7 @@ mod rate;
 mod reader;
 mod resolve;
 mod rules;
+mod symfony;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -97,6 +97,19 @@ fn env(reader: &mut Reader) -> Vec<(String, String)> {
     all
 }
 
+/// The variable `name` as PHP will have it: that of the pool, else the server's.
+pub(super) fn variable_of_pool(reader: &Reader, name: &str) -> Option<String> {
+    let of_server = |name: &str| std::env::var(name).ok();
+    match reader.peek(&format!("{ENV}.{name}")) {
+        Some(Value::Text(value)) => match value.strip_prefix('$') {
+            Some(other) => of_server(other),
+            None => Some(value.clone()),
+        },
+        _ if reader.peek("pool.web.clear_env") == Some(&Value::Boolean(true)) => None,
+        _ => of_server(name),
+    }
+}
+
 fn rlimits(reader: &mut Reader) -> Vec<(Resource, Option<u64>)> {
     let mut all = Vec::new();
     for (name, text, origin) in reader.entries(RLIMITS) {

@@ -73,6 +73,14 @@ impl Reader {
         self.file.path.as_deref()
     }
 
+    /// A value that somebody else will read.
+    pub(super) fn peek(&self, key: &str) -> Option<&Value> {
+        self.file
+            .settings
+            .get(&self.key(key))
+            .map(|setting| &setting.value)
+    }
+
     /// A text and where it was written.
     pub(super) fn text(&mut self, key: &'static str) -> Option<(String, Origin)> {
         let setting = self.take(key)?;

@@ -46,6 +46,51 @@ fn an_exception_that_the_application_handles_while_it_boots_is_named() {
 }
 
 #[test]
+fn an_exception_that_nobody_catches_is_named_before_one_that_is_caught() {
+    let worker = r"<?php
+        final class Slip extends RuntimeException {}
+        function slip(): void { try { throw new Slip('daily business'); } catch (LogicException | Slip) {} }
+        set_exception_handler(function () { slip(); });
+        slip();
+        try { throw new DomainException('no disk'); } catch (Slip) {} finally { slip(); }
+    ";
+    let settings = ["pool.web.mode=resident", "pool.web.script=worker.php"];
+    let app = Folder::with("uncaught", &[("worker.php", worker)]);
+    let failed = Server::fail(&app.app(), &settings);
+    let said = failed.log.wait_for_line("last exception thrown");
+    assert!(
+        said.starts_with("last exception thrown: DomainException: no disk in "),
+        "{said}"
+    );
+    app.write("worker.php", &worker.replace("(Slip)", "(DomainException)"));
+    let failed = Server::fail(&app.app(), &settings);
+    let said = failed.log.wait_for_line("last exception thrown");
+    assert!(
+        said.starts_with("last exception thrown (the application caught it): Slip: "),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_index_that_runs_the_runtime_of_symfony_itself_is_told_of_ours() {
+    let worker = r"<?php
+        namespace Symfony\Component\Runtime { class SymfonyRuntime {} }
+        namespace { try { throw new LogicException('Stopwatch'); } catch (LogicException) {} exit(0); }
+    ";
+    let app = Folder::with("symfony-runtime", &[("worker.php", worker)]);
+    let failed = Server::fail(
+        &app.app(),
+        &["pool.web.mode=resident", "pool.web.script=worker.php"],
+    );
+    let said = failed.log.wait_for_line("the script runs Symfony's own Runtime");
+    assert!(
+        said.contains(r"APP_RUNTIME = 'Hearth\Bridge\Symfony\Runtime'"),
+        "{said}"
+    );
+    assert!(!failed.log.text().contains("Stopwatch"), "{}", failed.log.text());
+}
+
+#[test]
 fn a_worker_binary_that_is_no_zygote_is_reported() {
     let failed = Server::fail(&App::bundled("hello"), &["pool.web.worker_binary=\"/bin/true\""]);
     assert_eq!(failed.status.code(), Some(1));

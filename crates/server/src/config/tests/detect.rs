@@ -40,8 +40,8 @@ fn symfony_with_an_older_runtime_is_classic_and_told_how_to_become_resident() {
     );
     assert_eq!(
         reasons[1],
-        "symfony/runtime v6.4.3 cannot stay resident by itself; install hearth/hearth and set extra.runtime.class in \
-         composer.json to Hearth\\Bridge\\Symfony\\Runtime"
+        "symfony/runtime v6.4.3 cannot stay resident by itself; install hearth/hearth (php/README.md of Hearth) and set \
+         APP_RUNTIME = 'Hearth\\Bridge\\Symfony\\Runtime' in [pool.web.env]"
     );
     assert_eq!(
         reasons[2],
@@ -54,7 +54,7 @@ fn symfony_with_an_older_runtime_is_classic_and_told_how_to_become_resident() {
     let (mode, _, _, reasons) = project.entry(&[]);
     assert_eq!(mode, Mode::Classic);
     assert!(
-        reasons[1].contains("by itself; set extra.runtime.class"),
+        reasons[1].contains("by itself; set APP_RUNTIME = "),
         "{reasons:?}"
     );
 }
@@ -86,6 +86,62 @@ fn symfony_whose_loader_names_our_runtime_is_resident() {
             format!("{loader} names Hearth\\Bridge\\Symfony\\Runtime: resident mode with public/index.php")
         );
     }
+}
+
+#[test]
+fn the_runtime_that_the_environment_names_goes_before_the_loader() {
+    let runtime = r#"{"packages": [{"name": "symfony/runtime", "version": "v6.4.3"}]}"#;
+    let ours = r"Hearth\Bridge\Symfony\Runtime";
+    let set = |class: &str| format!("pool.web.env.APP_RUNTIME='{class}'");
+    let project = symfony(runtime);
+    let (mode, _, script, reasons) = project.entry(&[&set(ours)]);
+    assert_eq!(
+        (mode, script.as_deref()),
+        (Mode::Resident, Some("public/index.php"))
+    );
+    assert_eq!(
+        reasons[1],
+        format!("APP_RUNTIME names {ours}: resident mode with public/index.php")
+    );
+    let (mode, _, _, reasons) = project.entry(&[&set(r"App\Runtime")]);
+    assert_eq!(mode, Mode::Classic);
+    assert!(
+        reasons[1].starts_with(r"APP_RUNTIME names App\Runtime, of which"),
+        "{reasons:?}"
+    );
+
+    let loader = r"<?php $runtime = $_SERVER['APP_RUNTIME'] ?? 'Hearth\\Bridge\\Symfony\\Runtime';";
+    let project = Project::new(&[
+        ("config/bundles.php", ""),
+        ("public/index.php", RUNTIME_INDEX),
+        ("vendor/autoload_runtime.php", loader),
+        ("vendor/composer/installed.json", runtime),
+    ]);
+    assert_eq!(project.entry(&[]).0, Mode::Resident);
+    let own = set(r"Symfony\Component\Runtime\SymfonyRuntime");
+    assert_eq!(project.entry(&[&own]).0, Mode::Classic);
+}
+
+#[test]
+fn the_runtime_of_composer_json_has_to_be_in_the_loader() {
+    let of = |class: &str| {
+        let json = format!(
+            r#"{{"extra": {{"runtime": {{"class": "{}"}}}}}}"#,
+            class.replace('\\', r"\\")
+        );
+        let project = Project::new(&[
+            ("config/bundles.php", ""),
+            ("composer.json", &json),
+            ("public/index.php", RUNTIME_INDEX),
+            (
+                "vendor/composer/installed.json",
+                r#"[{"name": "symfony/runtime", "version": "v7.4.1"}]"#,
+            ),
+        ]);
+        project.entry(&[]).3[1].clone()
+    };
+    assert!(of(r"Hearth\Bridge\Symfony\Runtime").ends_with("run `composer dump-autoload`"));
+    assert!(of(r"App\Runtime").starts_with(r"composer.json names App\Runtime, of which"));
 }
 
 #[test]
