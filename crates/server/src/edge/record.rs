@@ -13,7 +13,7 @@ use super::access_log::Line;
 use super::connection::Client;
 use super::peer::{Addresses, forwarded};
 use super::progress::Fault;
-use super::reply::Ending;
+use super::reply::{self, Ending};
 use crate::dispatch::{Interim, RequestId, ResponseBody};
 
 /// One request, from its head to its end. Dropping it ends the exchange: one line in the access log, and the connection is idle.
@@ -78,8 +78,8 @@ impl Record {
             id: RequestId::next(),
             started: Instant::now(),
             head: None,
-            status: StatusCode::BAD_REQUEST,
             // Until it is known better: the connection was dropped while the request ran.
+            status: reply::client_gone(),
             ending: Ending::ClientGone,
             bytes: 0,
             pool: None,

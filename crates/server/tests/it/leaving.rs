@@ -71,7 +71,8 @@ fn a_request_that_waits_is_not_run_when_its_client_has_left() {
             std::thread::yield_now();
         }
         drop(waiting);
-        server.out.wait_for_line_with("\"client-gone\"");
+        let line = server.out.wait_for_line_with("\"client-gone\"");
+        assert!(line.contains("\"status\":499"), "{line}");
         std::fs::write(&open, "").unwrap();
         let mut answer = String::new();
         running.read_to_string(&mut answer).unwrap();

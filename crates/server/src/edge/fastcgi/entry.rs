@@ -11,7 +11,7 @@ use tracing::debug;
 use super::variables::Variables;
 use crate::dispatch::RequestId;
 use crate::edge::access_log::{AccessLog, Line};
-use crate::edge::reply::Ending;
+use crate::edge::reply::{self, Ending};
 
 /// One request, from its parameters to its end.
 pub(super) struct Entry {
@@ -43,8 +43,8 @@ impl Entry {
     pub(super) fn begin(log: Option<Arc<AccessLog>>) -> Self {
         Self {
             id: RequestId::next(),
-            status: StatusCode::BAD_REQUEST,
             // Until it is known better.
+            status: reply::client_gone(),
             ending: Ending::ClientGone,
             bytes: 0,
             pool: None,

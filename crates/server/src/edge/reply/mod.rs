@@ -183,6 +183,11 @@ impl Refusal {
     }
 }
 
+/// Status in the access log of a request that was being answered when its client left. nginx uses this number.
+pub(super) fn client_gone() -> StatusCode {
+    StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
+}
+
 /// How a response ended that broke off for `error`.
 pub(super) fn dispatch_outcome(error: &DispatchError) -> (StatusCode, Ending) {
     match error {
