@@ -183,6 +183,8 @@ pub struct Boot {
     pub root: String,
     /// A php.ini or a folder with one; PHP's default otherwise.
     pub php_ini: Option<String>,
+    /// Whether fatal errors have status 500 where PHP shows them, too.
+    pub dev: bool,
     /// Lines `name=value` that override the ini files.
     pub ini: String,
     /// Their names, as `ini.NAME` or `admin_ini.NAME`.

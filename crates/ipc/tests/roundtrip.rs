@@ -314,6 +314,7 @@ fn messages_arrive_with_their_descriptors() {
         },
         root: "/app/public".to_owned(),
         php_ini: None,
+        dev: false,
         ini: "memory_limit=64M\n".repeat(1000),
         locked_ini: vec!["memory_limit".into()],
         warmup: Warmup::Clean,

@@ -100,6 +100,7 @@ typedef struct hearth_context {
 	sapi_state          state;
 	const char         *script;
 	int                 exit_status;
+	bool                errors_are_500;   /* see sapi.h */
 	/* What the boot left, to be kept through the requests. */
 	HashTable          *boot_shutdown_functions;
 	size_t              boot_ticks;

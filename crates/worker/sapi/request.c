@@ -528,6 +528,7 @@ void hearth_run_worker(void)
 			hearth_end_isolated();
 		}
 		hearth.ended = why_ended(returned);
+		hearth.exit_status = EG(exit_status);
 		hearth_thrown_report();
 		zend_destroy_file_handle(&file);
 	}

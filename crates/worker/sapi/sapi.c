@@ -7,6 +7,7 @@
  */
 #include "context.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -142,6 +143,23 @@ static void hearth_log_message(const char *message, int level)
 	hearth_log(level, message, strlen(message));
 }
 
+/* Whether PHP shows or logs the error: as main/main.c php_error_cb() (8.2). */
+static bool is_reported(int type)
+{
+	return ((EG(error_reporting) & type & E_ALL) || (type & E_CORE)) && (PG(log_errors) || PG(display_errors));
+}
+
+/* In the words of php_error_cb(). */
+static void log_fatal(zend_string *file, uint32_t line, zend_string *message)
+{
+	char *text;
+	size_t len = spprintf(&text, 0, "PHP Fatal error:  %s in %s on line %" PRIu32, ZSTR_VAL(message),
+		file ? ZSTR_VAL(file) : "Unknown", line);
+
+	hearth_log(LOG_ERR, text, len);
+	efree(text);
+}
+
 /* Notes what ends a script, before PHP handles the error. */
 static void hearth_error_cb(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
@@ -153,6 +171,12 @@ static void hearth_error_cb(int type, zend_string *file, const uint32_t line, ze
 		}
 		if ((hearth.phase == PHASE_BOOT || hearth.warming) && !PG(log_errors)) {
 			hearth_log(LOG_ERR, ZSTR_VAL(message), ZSTR_LEN(message));
+		} else if (!is_reported(type)) {
+			log_fatal(file, line, message);
+		}
+		/* PHP itself leaves 200 where it shows the error. */
+		if (hearth.errors_are_500 && !SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
+			SG(sapi_headers).http_response_code = 500;
 		}
 	}
 	next_error_cb(type, file, line, message);
@@ -347,6 +371,11 @@ const char *sapi_ini_value(const char *name)
 	return zend_ini_string_ex(name, strlen(name), 1, NULL);
 }
 
+void sapi_errors_are_500(void)
+{
+	hearth.errors_are_500 = true;
+}
+
 void sapi_stay_in_directory(void)
 {
 	SG(options) |= SAPI_OPTION_NO_CHDIR;
@@ -452,6 +481,11 @@ int sapi_run(void *exchange, const sapi_request *request)
 	resume();
 	hearth.exchange = NULL;
 	hearth.request = NULL;
+	return hearth.exit_status;
+}
+
+int sapi_exit_status(void)
+{
 	return hearth.exit_status;
 }
 

@@ -231,6 +231,8 @@ const char *sapi_ini_loaded(void);
 const char *sapi_ini_scanned(void);
 /* After sapi_boot(): the value of a setting before any script changed it; NULL: there is none of that name. */
 const char *sapi_ini_value(const char *name);
+/* Zygote, after sapi_boot(): a response that a fatal error ends has status 500, also where PHP shows the error in it. */
+void       sapi_errors_are_500(void);
 /* Zygote, after sapi_boot(): scripts do not change to their own folder. */
 void       sapi_stay_in_directory(void);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
@@ -274,6 +276,8 @@ void       sapi_watch(const sapi_range *ranges, size_t count);
 sapi_touched *sapi_take_touched(void);
 /* Why the last sapi_start() or sapi_serve() returned SAPI_ENDED. */
 sapi_end   sapi_ended(void);
+/* The exit status with which the worker script has ended. */
+int        sapi_exit_status(void);
 /* Worker, once, first thing after the fork: reseeds, takes its own pid. Signal masks and handlers are the host's; PHP adds its own for SIGPROF and those of zend_signal. */
 void       sapi_after_fork(void);
 /* Worker, once: takes the signals by which the server asks where a request stands, and to end it. */

@@ -209,6 +209,8 @@ unsafe extern "C" {
     fn sapi_watch(ranges: *const Memory, count: usize);
     fn sapi_take_touched() -> *mut Touched;
     fn sapi_ended() -> End;
+    fn sapi_exit_status() -> c_int;
+    fn sapi_errors_are_500();
     fn sapi_after_fork();
     fn sapi_warm(on: bool);
     fn sapi_leave() -> State;
@@ -404,6 +406,12 @@ impl<E: Exchange + 'static> Php<E> {
         }
     }
 
+    /// Fatal errors have status 500, also where PHP shows them in the response.
+    pub(crate) fn errors_are_500(&mut self) {
+        // SAFETY: PHP is booted; sets a flag.
+        unsafe { sapi_errors_are_500() }
+    }
+
     /// Scripts do not change to their own folder.
     pub(crate) fn stay_in_directory(&mut self) {
         // SAFETY: PHP is booted; sets a flag.
@@ -541,6 +549,12 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn ended(&self) -> End {
         // SAFETY: reads one variable.
         unsafe { sapi_ended() }
+    }
+
+    /// The exit status of the worker script, once it has ended.
+    pub(crate) fn exit_status(&self) -> i32 {
+        // SAFETY: reads one variable.
+        unsafe { sapi_exit_status() }
     }
 
     /// To be called once in a worker, first thing after the fork.

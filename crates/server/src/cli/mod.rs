@@ -159,7 +159,7 @@ struct Serving {
     /// The same as --set watch=true.
     #[arg(long)]
     watch: bool,
-    /// For development: --watch, and PHP shows errors in pages (display_errors)
+    /// For development: --watch, and PHP shows errors in pages (display_errors), with status 500
     #[arg(long)]
     dev: bool,
     /// Serve HTTPS, too, with a certificate for localhost [default: at 127.0.0.1:8443]

@@ -34,6 +34,9 @@ pub(super) async fn respond(
         headers,
         rest,
     } = head;
+    if status.is_server_error() {
+        lease.note_server_error(status.as_u16());
+    }
     let body = if progress == Progress::Done && lease.waiting(&reading)? == 0 {
         lease.finish();
         ResponseBody::Whole(Some(rest))

@@ -8,6 +8,7 @@ use ipc::slot::{Gen, SlotId, WorkerId};
 
 use super::desk::Desk;
 use super::slots::Owner;
+use super::workers::WorkerOrder;
 use super::{DispatchError, RequestId};
 
 /// One slot in use.
@@ -138,6 +139,25 @@ impl Lease {
             .memory
             .read(&mut reading.cursor, limit, out)
             .map_err(|bad| self.broken(reading.worker, bad.to_string()))
+    }
+
+    /// The application has answered with a server error: supervise sees to it that the log is not silent about it.
+    pub(super) fn note_server_error(&self, status: u16) {
+        let slot = self.slot;
+        let running = self.desk.with(slot, |entry| {
+            let who = match self.desk.memory.look(slot, entry.generation) {
+                Seen::Streaming(worker, inc, _) | Seen::Done(worker, inc, _) => (worker, inc),
+                Seen::Running(..) | Seen::Queued | Seen::Garbage => return None,
+            };
+            Some(self.desk.running(who, slot, entry.request))
+        });
+        if let Some(Some(running)) = running {
+            // Where so many wait that it has no room, the log tells enough of them.
+            let _ = self
+                .desk
+                .orders
+                .try_send(WorkerOrder::ServerError { running, status });
+        }
     }
 
     /// The worker may be waiting for the room that was just made in its lane.

@@ -30,6 +30,13 @@ pub enum WorkerOrder {
         /// For the log: "… was killed because …".
         reason: &'static str,
     },
+    /// The application has answered with a server error: the log is to say so, if nothing else in it does.
+    ServerError {
+        /// What was asked, and who answered.
+        running: Running,
+        /// 500 to 599.
+        status: u16,
+    },
     /// Every worker of the pool is to be killed: shared memory was damaged, nobody knows by whom.
     KillAll {
         /// For the log.

@@ -5,6 +5,7 @@
 use ipc::control::Ini;
 use tracing::warn;
 
+use super::Booted;
 use crate::report;
 
 /// For `hearth status`, `hearth check` and the log.
@@ -31,6 +32,20 @@ pub(crate) fn complaints(pool: &str, ini: &Ini) -> Vec<(&'static str, String)> {
         complaints.push(("PHP does not log errors", hint));
     }
     complaints
+}
+
+/// Why nothing may be in the log of what PHP found wrong.
+pub(super) fn hint(booted: &Booted) -> Option<String> {
+    match &booted.ini {
+        Ini {
+            log_errors: false, ..
+        } => Some("log_errors is off".to_owned()),
+        Ini {
+            error_log: Some(file),
+            ..
+        } => Some(format!("PHP logs to {file} (error_log)")),
+        _ => None,
+    }
 }
 
 /// Has the log say so.

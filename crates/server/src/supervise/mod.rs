@@ -18,6 +18,7 @@
 //! | `orders` | what dispatch wants done about workers, and damaged queues |
 //! | `ini` | which ini files PHP has read |
 //! | `stacks` | where requests stand, for the log |
+//! | `words` | server errors that nothing in the log explains |
 //! | `leaks` | what requests leave behind in workers |
 //! | `ending` | how processes end, in words |
 //! | `error` | why there is no pool |
@@ -46,6 +47,7 @@ mod stacks;
 pub(crate) mod status;
 mod stop;
 mod upkeep;
+mod words;
 mod worker;
 mod zygote;
 
@@ -71,6 +73,7 @@ use self::policy::{Action, State};
 pub(crate) use self::process::{Family, Process};
 pub(crate) use self::socket::Socket;
 use self::upkeep::{Measured, Upkeep};
+use self::words::Words;
 use self::worker::{Lost, Surroundings, Unborn, Who, Worker};
 use self::zygote::{Recipe, Zygote};
 use crate::config;
@@ -147,6 +150,7 @@ pub(crate) struct Supervisor {
     booted: Vec<Booted>,
     totals: report::Totals,
     leaks: Arc<leaks::Book>,
+    words: Arc<Words>,
     /// Asked for, not forked yet.
     unborn: BTreeMap<u16, Unborn>,
     workers: BTreeMap<u16, Worker>,
@@ -193,6 +197,7 @@ impl Supervisor {
             booted: Vec::new(),
             totals: report::Totals::default(),
             leaks: Arc::new(leaks::Book::new(&settings.name, &settings.dir)),
+            words: Arc::default(),
             unborn: BTreeMap::new(),
             workers: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -379,6 +384,7 @@ impl Supervisor {
         Surroundings {
             pool: &self.pool,
             leaks: &self.leaks,
+            words: &self.words,
             recycling: &self.settings.recycling,
             events: &self.events,
             tasks: &self.tasks,

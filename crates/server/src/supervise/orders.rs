@@ -1,13 +1,14 @@
 //! What dispatch wants done about workers: asking one where its request stands, killing one, or killing all of them since shared
 //! memory was damaged. Runs in: server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipc::ask::Ask;
 use tracing::{error, info, warn};
 
 use super::worker::Who;
-use super::{Supervisor, stacks};
+use super::{Supervisor, ini, stacks, words};
 use crate::dispatch::glance::Running;
 use crate::dispatch::workers::About;
 use crate::dispatch::{RequestId, WorkerOrder};
@@ -22,6 +23,13 @@ impl Supervisor {
                 request,
                 reason,
             } => self.kill((worker, incarnation), request, reason),
+            WorkerOrder::ServerError { ref running, status } => {
+                self.tasks.spawn(words::tell(
+                    self.settings.name.clone(),
+                    Arc::clone(&self.words),
+                    (running.clone(), status, self.booted.last().and_then(ini::hint)),
+                ));
+            }
             WorkerOrder::KillAll { reason } => {
                 if self.purge.is_none() {
                     error!(

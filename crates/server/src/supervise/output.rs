@@ -13,6 +13,7 @@ use tracing::{debug, error, field, info, warn};
 
 use super::grade;
 use super::stacks::Stacks;
+use super::words::Words;
 use super::worker::Who;
 use crate::config::PHP;
 use crate::dispatch::{PoolShared, RequestId};
@@ -30,8 +31,8 @@ pub(super) enum Speaker {
     /// A zygote of the pool of this name; its last lines are kept.
     Zygote(String, Tail),
     /// A worker. Any script can write lines that look like Hearth's: they are put down to a request only if the worker has
-    /// held it. Who waits for its answer about a request gets it.
-    Worker(Who, Arc<PoolShared>, Arc<Stacks>),
+    /// held it. Who waits for its answer about a request gets it; who wants to know whether it has said something, too.
+    Worker(Who, Arc<PoolShared>, (Arc<Stacks>, Arc<Words>)),
 }
 
 impl Speaker {
@@ -92,7 +93,7 @@ pub(super) async fn pump(pipe: Receiver, speaker: Speaker) {
 }
 
 fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
-    if let (Kind::Stack, Some(id), Speaker::Worker(.., stacks)) = (line.kind, line.request, speaker) {
+    if let (Kind::Stack, Some(id), Speaker::Worker(.., (stacks, _))) = (line.kind, line.request, speaker) {
         stacks.answer(RequestId(id), &String::from_utf8_lossy(line.message));
         return;
     }
@@ -115,9 +116,15 @@ fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
             Some(who.0.0)
         }
     };
-    let request = request.map(field::display);
     let (pool, text) = (speaker.pool(), &*text);
-    match level(kind, text) {
+    let level = level(kind, text);
+    if let (Speaker::Worker(who, _, (_, words)), Some(request)) = (speaker, request)
+        && level <= tracing::Level::INFO
+    {
+        words.note(who.0, request);
+    }
+    let request = request.map(field::display);
+    match level {
         tracing::Level::ERROR => error!(target: PHP, pool, worker, request, text, "php"),
         tracing::Level::WARN => warn!(target: PHP, pool, worker, request, text, "php"),
         tracing::Level::INFO => info!(target: PHP, pool, worker, request, text, "php"),

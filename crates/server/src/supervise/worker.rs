@@ -25,6 +25,7 @@ use super::process::Process;
 use super::socket::Socket;
 use super::stacks::Stacks;
 use super::upkeep::Vitals;
+use super::words::Words;
 use crate::config;
 use crate::dispatch::{PoolShared, RequestId};
 
@@ -121,7 +122,11 @@ impl Unborn {
         let stacks = Arc::new(Stacks::default());
         env.tasks.spawn(output::pump(
             self.output,
-            Speaker::Worker(who, Arc::clone(&pool), Arc::clone(&stacks)),
+            Speaker::Worker(
+                who,
+                Arc::clone(&pool),
+                (Arc::clone(&stacks), Arc::clone(env.words)),
+            ),
         ));
         env.tasks.spawn(answer(
             who,
@@ -174,6 +179,7 @@ impl fmt::Display for Cause {
 pub(super) struct Surroundings<'a> {
     pub(super) pool: &'a Arc<PoolShared>,
     pub(super) leaks: &'a Arc<Book>,
+    pub(super) words: &'a Arc<Words>,
     pub(super) recycling: &'a config::Recycling,
     pub(super) events: &'a mpsc::Sender<Event>,
     pub(super) tasks: &'a TaskTracker,

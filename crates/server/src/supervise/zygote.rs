@@ -96,6 +96,7 @@ impl Recipe {
             process: process(&pool.process),
             root: text(&pool.root),
             php_ini: pool.php_ini.as_deref().map(text),
+            dev: pool.dev,
             // The later line of a name holds.
             ini: ini_lines(&pool.ini) + &ini_lines(&pool.admin_ini),
             ini_keys: ini_keys("ini", &pool.ini)

@@ -188,3 +188,80 @@ fn settings_that_show_errors_to_clients_or_log_none_are_warned_of() {
     let server = with_ini(&folder, ini, &["--dev"]);
     assert_eq!(server.log.count("PHP shows errors to clients"), 0);
 }
+
+const UNEXPLAINED: &str = "the application answered with a server error, and logged nothing about it";
+
+#[test]
+fn a_server_error_of_which_nothing_is_logged_is_named() {
+    let folder = talker();
+    let server = with_ini(&folder, "log_errors = On\ndisplay_errors = Off", &[]);
+    assert_eq!(server.get("/?status=500").status, 500);
+    let event = server.log.wait(UNEXPLAINED, |_| true);
+    assert_eq!(
+        (&event["status"], &event["method"], &event["uri"], &event["level"]),
+        (&500.into(), &"GET".into(), &"/?status=500".into(), &"WARN".into())
+    );
+    // What was explained is not named again: the last one comes behind it.
+    assert_eq!(server.get("/?status=500&log=why").status, 500);
+    assert_eq!(server.get("/?call=missing").status, 500);
+    assert_eq!(server.get("/?status=503").status, 503);
+    server.log.wait(UNEXPLAINED, |event| event["status"] == 503);
+    assert_eq!(server.log.count(UNEXPLAINED), 2);
+}
+
+#[test]
+fn a_fatal_error_that_php_neither_shows_nor_logs_is_logged() {
+    let folder = talker();
+    for ini in [
+        "log_errors = Off\ndisplay_errors = Off",
+        "log_errors = On\ndisplay_errors = On\nerror_reporting = 0",
+    ] {
+        let server = with_ini(&folder, ini, &[]);
+        server.get("/?call=missing");
+        let event = server.log.wait("php", |event| event["level"] == "ERROR");
+        let text = event["text"].as_str().unwrap();
+        assert!(
+            text.contains("PHP Fatal error:  Uncaught Error: Call to undefined function missing()"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_fatal_error_has_status_500_where_it_is_shown_with_dev_alone() {
+    let folder = talker();
+    folder.write("public/parse.php", "<?php syntax error");
+    let server = start(folder.app().with_flag("--dev"), &["pool.web.ini.html_errors=0"]);
+    for target in ["/?call=missing", "/parse.php"] {
+        let answer = server.get(target);
+        assert_eq!(answer.status, 500, "{target}");
+        assert!(answer.text().contains("error: "), "{}", answer.text());
+    }
+    drop(server);
+    let server = start(folder.app(), &["pool.web.ini.display_errors=1"]);
+    assert_eq!(server.get("/?call=missing").status, 200, "as under php-fpm");
+}
+
+#[test]
+fn a_worker_script_that_ends_with_an_exit_status_is_warned_of() {
+    let folder = Folder::with(
+        "exits",
+        &[(
+            "worker.php",
+            "<?php while (frankenphp_handle_request(function () { echo 'x'; exit((int) $_GET['status']); })) {}",
+        )],
+    );
+    let settings = [
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.isolation=none",
+        "pool.web.warmup=none",
+    ];
+    let server = start(folder.app(), &settings);
+    server.get("/?status=3");
+    let ended = "the worker script called exit() with status 3; a fresh worker takes over";
+    assert_eq!(server.log.wait("php", said(ended))["level"], "WARN");
+    server.get("/?status=0");
+    let ended = "the worker script called exit(); a fresh worker takes over";
+    assert_eq!(server.log.wait("php", said(ended))["level"], "INFO");
+}

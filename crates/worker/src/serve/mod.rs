@@ -106,7 +106,7 @@ impl Own {
 /// Whether the worker can serve another request; why not.
 enum Step {
     Next,
-    Ended(Cow<'static, str>),
+    Ended(Level, Cow<'static, str>),
 }
 
 /// How requests are served, and undone.
@@ -145,8 +145,9 @@ impl Way {
             Self::Classic => classic::serve(php, host, request),
             Self::Resident(sampler) => resident::serve(php, host, (request, sampler.next())),
             Self::Rewound { .. } => resident::serve(php, host, (request, Find::Nothing)),
-            Self::Forked(_) => forked::serve(php, host, request)
-                .unwrap_or_else(|error| Step::Ended(format!("forking for a request: {error}").into())),
+            Self::Forked(_) => forked::serve(php, host, request).unwrap_or_else(|error| {
+                Step::Ended(Level::INFO, format!("forking for a request: {error}").into())
+            }),
         }
     }
 
@@ -158,19 +159,24 @@ impl Way {
             // The fork's open files are this process's, too: where it left them, the next one would find them.
             Self::Forked(descriptors) => {
                 return descriptors.restore(true).map_or_else(
-                    |error| Step::Ended(format!("restoring the descriptors: {error}").into()),
+                    |error| Step::Ended(Level::INFO, format!("restoring the descriptors: {error}").into()),
                     |()| Step::Next,
                 );
             }
         };
         if let Err(stuck) = rewinder.rewind(php) {
-            return Step::Ended(stuck.to_string().into());
+            return Step::Ended(Level::INFO, stuck.to_string().into());
         }
         if *paranoid {
             match rewinder.differences() {
                 Ok(report) if report.is_empty() => {}
-                Ok(report) => return Step::Ended(format!("not rewound: {report}").into()),
-                Err(error) => return Step::Ended(format!("comparing memory with the image: {error}").into()),
+                Ok(report) => return Step::Ended(Level::INFO, format!("not rewound: {report}").into()),
+                Err(error) => {
+                    return Step::Ended(
+                        Level::INFO,
+                        format!("comparing memory with the image: {error}").into(),
+                    );
+                }
             }
         }
         Step::Next
@@ -248,10 +254,10 @@ fn work(
         host.end();
         let step = match step {
             Step::Next => way.undo(&mut php),
-            ended @ Step::Ended(_) => ended,
+            ended @ Step::Ended(..) => ended,
         };
-        if let Step::Ended(why) = step {
-            host.say(Level::INFO, &format!("{why}; a fresh worker takes over"));
+        if let Step::Ended(level, why) = step {
+            host.say(level, &format!("{why}; a fresh worker takes over"));
             return exit::SCRIPT_ENDED;
         }
         title.idle();

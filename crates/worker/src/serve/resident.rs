@@ -2,9 +2,11 @@
 //!
 //! Runs in: worker.
 
+use ipc::logline::Level;
+
 use super::{Step, describe};
 use crate::host::Host;
-use crate::php::{Find, Php, Request, State};
+use crate::php::{End, Find, Php, Request, State};
 
 /// Has the handler serve one request, and tells the server what it leaves behind, if that is to be found out.
 pub(super) fn serve(php: &mut Php<Host>, host: &mut Host, (request, find): (&Request<'_>, Find)) -> Step {
@@ -18,7 +20,20 @@ pub(super) fn serve(php: &mut Php<Host>, host: &mut Host, (request, find): (&Req
             }
             Step::Next
         }
-        State::Ended => Step::Ended(describe(php.ended()).into()),
+        State::Ended => ended(php),
+    }
+}
+
+/// Why the worker script is over. One that ended for no fault may do so.
+fn ended(php: &Php<Host>) -> Step {
+    let (end, status) = (php.ended(), php.exit_status());
+    match end {
+        End::Exit if status != 0 => Step::Ended(
+            Level::WARNING,
+            format!("{} with status {status}", describe(end)).into(),
+        ),
+        End::None | End::Returned | End::Exit => Step::Ended(Level::INFO, describe(end).into()),
+        End::Exception | End::Fatal => Step::Ended(Level::WARNING, describe(end).into()),
     }
 }
 

@@ -133,6 +133,7 @@ impl Pool {
             process: Process::default(),
             root: dir.to_str().unwrap().into(),
             php_ini: None,
+            dev: false,
             ini: format!("{INI}{ini}"),
             locked_ini: Vec::new(),
             warmup,
