@@ -80,7 +80,7 @@ pub struct Launch {
 
 /// Serves until a signal says stop. An error before the ready line means that nothing was served.
 pub fn run(mut launch: Launch) -> anyhow::Result<()> {
-    descriptors::keep(&mut launch.config);
+    descriptors::keep(&mut launch.config)?;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Deserialize;
 
-use super::{has_certificates, not_bound};
+use super::{descriptors, has_certificates, not_bound};
 use crate::admin::client::{self, Message};
 use crate::admin::{STATUS, place};
 use crate::config::{Config, Listen, Loaded, Mode, Place, Pool, Problem, Protocol};
@@ -67,6 +67,9 @@ pub(crate) fn run(loaded: &Loaded) -> anyhow::Result<Findings> {
         ..Findings::default()
     };
     let mut problems = nothing_to_serve(loaded);
+    if let Err(error) = descriptors::keep(&mut config.clone()) {
+        problems.push(loaded.problem("pool.web.workers", error.to_string()));
+    }
     problems.extend(outside(loaded, findings.running.as_ref()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -2,6 +2,7 @@
 //!
 //! Called by `app`. Runs in: server.
 
+use anyhow::bail;
 use tracing::warn;
 
 use crate::config::Config;
@@ -12,10 +13,19 @@ const OWN: u64 = 64;
 const A_WORKER: u64 = 16;
 
 /// Clients must not take the descriptors without which no worker can be replaced and no file be sent. A connection takes a
-/// descriptor, a spooled body another: the limit of the process is raised as far as the system allows.
-pub(super) fn keep(config: &mut Config) {
+/// descriptor, a spooled body another: the limit of the process is raised as far as the system allows. An error if there is no room
+/// for one connection.
+pub(super) fn keep(config: &mut Config) -> anyhow::Result<()> {
     let limit = raise_limit();
     let room = connections_within(limit, config.workers());
+    if room == 0 {
+        bail!(
+            "the limit of open files is {limit}, too low for {} workers and one connection: raise it to {} or more (`ulimit -n`, \
+             LimitNOFILE= of a unit), or lower `pool.web.workers`",
+            config.workers(),
+            limit_for(config.workers()) + 1
+        );
+    }
     if config.limits.connections > room {
         warn!(
             wanted = config.limits.connections,
@@ -25,6 +35,7 @@ pub(super) fn keep(config: &mut Config) {
         );
         config.limits.connections = room;
     }
+    Ok(())
 }
 
 fn raise_limit() -> u64 {
@@ -41,10 +52,12 @@ fn raise_limit() -> u64 {
 
 /// How many connections `limit` descriptors leave room for.
 fn connections_within(limit: u64, workers: usize) -> usize {
-    let own = OWN + A_WORKER * workers as u64;
-    usize::try_from(limit.saturating_sub(own))
-        .unwrap_or(usize::MAX)
-        .max(1)
+    usize::try_from(limit.saturating_sub(limit_for(workers))).unwrap_or(usize::MAX)
+}
+
+/// The descriptors that are needed beside those of connections.
+const fn limit_for(workers: usize) -> u64 {
+    OWN + A_WORKER * workers as u64
 }
 
 #[cfg(test)]
@@ -54,6 +67,6 @@ mod tests {
     #[test]
     fn connections_leave_descriptors_for_new_workers() {
         assert_eq!(connections_within(1024, 4), 1024 - 64 - 64);
-        assert_eq!(connections_within(64, 4), 1);
+        assert_eq!(connections_within(64, 4), 0);
     }
 }

@@ -130,7 +130,7 @@ impl World {
         let loaded = reading.await.context("reading the settings")??;
         let mut config = loaded.config;
         // First: as many connections as descriptors allow are served, and no change.
-        descriptors::keep(&mut config);
+        descriptors::keep(&mut config)?;
         let warnings = keep_what_is_fixed(&mut config, &serving);
         let config = Arc::new(config);
         let (release, booting) = self.boot(Arc::clone(&config), enough(config.watch)).await?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use ipc::control::LeakKind;
 use serde::Deserialize;
 
@@ -14,17 +14,23 @@ use crate::admin;
 use crate::admin::client::Message;
 use crate::report::{Found, Leaks, PoolLeaks};
 
-/// Prints what the server that `target` names has found.
+/// Prints what the server that `target` names has found. An error if it looks at no pool.
 pub(super) fn leaks(target: &Target) -> Result<(), Failure> {
     let answer = send(target, Message::Ask(admin::LEAKS))?;
-    let text = if target.json {
+    let leaks =
+        Leaks::deserialize(&answer).context("reading the server's answer; is it of another version?")?;
+    print(&if target.json {
         format!("{answer:#}\n")
     } else {
-        let leaks =
-            Leaks::deserialize(answer).context("reading the server's answer; is it of another version?")?;
         leaks.pools.iter().map(describe).collect()
-    };
-    print(&text)
+    })?;
+    if leaks.pools.iter().any(|pool| pool.leak_check > 0) {
+        return Ok(());
+    }
+    Err(Failure::Run(anyhow!(
+        "no request is looked at: no pool of this server is resident with isolation = \"none\" and a leak_check above 0; \
+         classic and isolated pools keep nothing of a request"
+    )))
 }
 
 fn describe(pool: &PoolLeaks) -> String {

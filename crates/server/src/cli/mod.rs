@@ -32,8 +32,9 @@ pub type Run = fn(Launch) -> anyhow::Result<()>;
 
 const EXIT_CODES: &str = "\
 Exit status:
-  0  stopped as asked
-  1  an error while starting or serving
+  0  serve: stopped as asked; check: fit to serve; reload, rollback: done; status, leaks: answered
+  1  serve: not started, or failed; check: would not come to serve; reload, rollback: nothing has changed;
+     status, leaks: no server answers; leaks: no pool is looked at
   2  wrong usage, or an error in the configuration
 
 Environment:

@@ -62,6 +62,14 @@ impl StartError {
                 ),
             };
         }
+        if said.contains("Unable to create lock file: ") {
+            return Self::Boot {
+                reason: format!(
+                    "OPcache cannot make its lock file: the folder `opcache.lockfile_path`, /tmp unless set in [pool.web.ini], must be \
+                     one that the user of PHP may write to, on a disk that is not read-only; it said:\n{said}"
+                ),
+            };
+        }
         let ending = ending.of_zygote();
         let reason = if said.is_empty() {
             format!("hearth-worker ended without a word ({ending})")
@@ -109,6 +117,16 @@ mod tests {
              Ubuntu `apt install libphp8.2-embed`; elsewhere PHP 8.2 built with --enable-embed"
         );
         assert_eq!(missing_library("PHP has crashed"), None);
+    }
+
+    #[test]
+    fn a_disk_on_which_opcache_cannot_lock_is_named_with_the_setting() {
+        let said = "(26015): Fatal Error Unable to create lock file: Read-only file system (30)";
+        let error = StartError::unexplained(Ending::Code(254), said).to_string();
+        assert!(
+            error.contains("`opcache.lockfile_path`, /tmp unless set") && error.ends_with(said),
+            "{error}"
+        );
     }
 
     #[test]

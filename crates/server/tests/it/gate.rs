@@ -237,3 +237,43 @@ fn a_reload_with_a_setting_that_php_does_not_know_changes_nothing() {
     assert!(said.contains("pool.web.ini.memroy_limit: PHP 8."), "{said}");
     assert_eq!(server.get("/").text(), "on");
 }
+
+#[test]
+fn too_few_descriptors_are_named_with_the_limit() {
+    let folder = page();
+    for verb in ["check", "serve"] {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "ulimit -n 64 && exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_hearth"),
+            verb,
+        ]);
+        command.args([
+            "--listen",
+            "127.0.0.1:0",
+            "--set",
+            "admin_socket=off",
+            "--set",
+            "pool.web.workers=4",
+        ]);
+        let output = command.arg(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let expected = "the limit of open files is 64, too low for 4 workers and one connection: raise it to 129 or more";
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_php_that_is_not_installed_is_named_with_its_package() {
+    let folder = page();
+    // As ld.so(8) says it.
+    let loader = "#!/bin/sh\necho \"$0: error while loading shared libraries: libphp8.2.so: cannot open shared object file: \
+                  No such file or directory\" >&2\nexit 127\n";
+    let binary = folder.write("worker", loader);
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = refused_by_both("[pool.web]\nworker_binary = \"worker\"", &folder);
+    assert!(said.contains("`apt install libphp8.2-embed`"), "{said}");
+}

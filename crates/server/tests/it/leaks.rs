@@ -21,7 +21,7 @@ fn leaky(more: &[&str]) -> Server {
 /// What was found, once so many requests have been looked at: a worker tells after its response.
 fn after(server: &Server, sampled: u64) -> Value {
     loop {
-        let answer: Value = serde_json::from_str(&server.ask(&["leaks", "--json"])).unwrap();
+        let answer: Value = serde_json::from_slice(&server.command(&["leaks", "--json"]).stdout).unwrap();
         let pool = answer["pools"][0].clone();
         if pool["sampled"].as_u64().unwrap() >= sampled {
             return pool;
@@ -191,6 +191,12 @@ fn nothing_is_looked_for_where_it_is_off_or_nothing_can_be_left() {
         }
         let pool = after(server, 0);
         assert_eq!((&pool["leak_check"], &pool["sampled"]), (&json!(0), &json!(0)));
-        assert!(server.ask(&["leaks"]).contains("no request is looked at"));
+        let output = server.command(&["leaks"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.starts_with("error: no request is looked at: no pool"),
+            "{said}"
+        );
     }
 }
