@@ -133,6 +133,7 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
     drop(renewal);
     server.world.reactors.cut();
     server.world.reactors.join();
+    server.sites.close_log();
     info!("server stopped");
     ended
 }

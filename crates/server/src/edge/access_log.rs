@@ -18,8 +18,8 @@ use crate::dispatch::RequestId;
 const FULL: usize = 64 * 1024;
 /// Bytes beyond which lines are dropped.
 const LIMIT: usize = 8 * 1024 * 1024;
-/// Longest time a line stays in the buffer.
-const FLUSH: Duration = Duration::from_millis(500);
+/// Longest time a line stays in the buffer. The first line wakes the writer; those of this time are written with it.
+const FLUSH: Duration = Duration::from_millis(20);
 /// How long the server waits at its end for the last lines to be taken.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -101,18 +101,20 @@ impl AccessLog {
             LogFormat::Text => line.text(&mut out, &stamp.text),
             LogFormat::Json => line.json(&mut out, &stamp.text),
         };
-        let full = before < FULL && state.lines.len() >= FULL;
+        let is_due = before == 0 || before < FULL && state.lines.len() >= FULL;
         drop(state);
-        if full {
+        if is_due {
             self.shared.wake.notify_one();
         }
     }
-}
 
-impl Drop for AccessLog {
-    /// Writes what is left. Nobody may read it any more: the writer, which hangs then, is left to the end of the process.
-    fn drop(&mut self) {
+    /// Writes what is left, for there is no more. Nobody may read it any longer: the writer, which hangs then, is left to the end of
+    /// the process.
+    pub(crate) fn close(&self) {
         let mut state = self.shared.lock();
+        if state.ended {
+            return;
+        }
         state.closed = true;
         self.shared.wake.notify_one();
         let waited = self
@@ -120,6 +122,12 @@ impl Drop for AccessLog {
             .end
             .wait_timeout_while(state, FAREWELL, |state| !state.ended);
         drop(waited);
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -133,12 +141,12 @@ fn write_out(shared: &Shared, mut out: impl Write) {
     let mut lines = Vec::new();
     loop {
         let mut state = shared.lock();
+        while !state.closed && state.lines.is_empty() {
+            state = shared.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
         if !state.closed && state.lines.len() < FULL {
-            state = shared
-                .wake
-                .wait_timeout(state, FLUSH)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let waited = shared.wake.wait_timeout(state, FLUSH);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         std::mem::swap(&mut lines, &mut state.lines);
         let lost = std::mem::take(&mut state.lost);

@@ -144,6 +144,13 @@ pub(crate) struct Sites<P> {
 }
 
 impl<P> Sites<P> {
+    /// The last line of the access log has been written: nothing is served any more.
+    pub(crate) fn close_log(&self) {
+        if let Some(log) = &self.log {
+            log.close();
+        }
+    }
+
     /// `log` is `None` where no access log is wanted.
     pub(crate) fn new(first: Site<P>, log: Option<AccessLog>) -> Self {
         Self {
