@@ -1,6 +1,7 @@
 //! The command's side of the admin socket: one question, one answer, blocking. Runs in: the command that asks.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(crate) enum AskError {
         /// What the system said.
         error: io::Error,
         /// What to do about it.
-        hint: &'static str,
+        hint: String,
     },
     /// The server refuses.
     #[error("the server on {path} answers: {text}")]
@@ -132,13 +133,28 @@ fn exchange(mut stream: UnixStream, path: &Path, message: Message<'_>) -> Result
     })
 }
 
+/// Whose a socket is, or the folder in which it cannot be seen.
+fn owner(path: &Path) -> Option<String> {
+    let uid = path.ancestors().find_map(|place| place.metadata().ok())?.uid();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    Some(named.unwrap_or_else(|| format!("user {uid}")))
+}
+
 fn failed(path: &Path, error: io::Error) -> AskError {
     let hint = match error.kind() {
-        io::ErrorKind::PermissionDenied => "; only the user that started the server, and root, may ask it",
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            "; its process is there, but stopped, or very busy: see its state with ps, and its log"
+        io::ErrorKind::PermissionDenied => {
+            let owner = owner(path).unwrap_or_else(|| "another user".to_owned());
+            format!("; it belongs to {owner}, and only the user that started a server, and root, may ask it")
         }
-        _ => "",
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            "; its process is there, but stopped, or very busy: see its state with ps, and its log".to_owned()
+        }
+        _ => String::new(),
     };
     let error = match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
@@ -148,5 +164,21 @@ fn failed(path: &Path, error: io::Error) -> AskError {
         path: path.display().to_string(),
         error,
         hint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_may_not_be_asked_is_named_with_its_owner() {
+        // What cannot be seen is whoever's its folder is.
+        let error = failed(
+            Path::new("/etc/none/hearth.sock"),
+            io::Error::from(io::ErrorKind::PermissionDenied),
+        );
+        let said = error.to_string();
+        assert!(said.contains("; it belongs to root, and only "), "{said}");
     }
 }
