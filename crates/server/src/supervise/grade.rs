@@ -1,6 +1,9 @@
-//! The level of a line that the application printed, by what it says: PHP's messages, Monolog's, and the like.
+//! The level of a line that the application printed, by what it says: PHP's messages, Monolog's, and the like. And of a whole
+//! page, what it is about.
 //!
 //! Called by `output`. Runs in: server.
+
+use std::borrow::Cow;
 
 use tracing::Level;
 
@@ -12,6 +15,35 @@ pub(super) fn level(line: &str) -> Level {
     let head = line.lines().next().unwrap_or_default();
     let head = head.get(..head.floor_char_boundary(HEAD)).unwrap_or(head);
     named(without_time(head)).unwrap_or(Level::INFO)
+}
+
+/// `text`; of a page that nobody sees, for instance one that shows an exception, its title.
+pub(super) fn message(text: &str) -> Cow<'_, str> {
+    let page = text.trim_start();
+    let begins = |start: &str| {
+        page.get(..start.len())
+            .is_some_and(|found| found.eq_ignore_ascii_case(start))
+    };
+    if !["<!doctype html", "<html", "<!--"].into_iter().any(begins) {
+        return Cow::Borrowed(text);
+    }
+    let title = page
+        .split_once("<title>")
+        .and_then(|(_, rest)| rest.split_once("</title>"));
+    let Some((title, _)) = title else {
+        return Cow::Borrowed(text);
+    };
+    let mut title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (entity, character) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#039;", "'"),
+        ("&amp;", "&"),
+    ] {
+        title = title.replace(entity, character);
+    }
+    Cow::Owned(format!("{title} (the title of a page of {} bytes)", text.len()))
 }
 
 fn named(line: &str) -> Option<Level> {
@@ -72,7 +104,7 @@ fn of_word(word: &str) -> Option<Level> {
 }
 
 /// Without the time that loggers put first: "[2026-11-22T15:00:00+00:00] ", "2026-11-22 15:00:00 ".
-fn without_time(mut line: &str) -> &str {
+pub(super) fn without_time(mut line: &str) -> &str {
     loop {
         line = line.trim_start();
         let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
@@ -91,6 +123,16 @@ fn without_time(mut line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_page_the_title_is_kept() {
+        let page = "<!-- x -->\n<!DOCTYPE html><title>  No &quot;a&quot;\n(500)</title><p>";
+        let said = format!("No \"a\" (500) (the title of a page of {} bytes)", page.len());
+        assert_eq!(message(page), said);
+        for text in ["<html> without", "a <title>b</title>", "", "ö"] {
+            assert_eq!(message(text), text);
+        }
+    }
 
     #[test]
     fn a_line_has_the_level_that_it_names() {

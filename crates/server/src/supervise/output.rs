@@ -3,8 +3,8 @@
 //! A process has one pipe for stdout and stderr; `ipc::logline` says how a line of ours looks there. What is printed faster than
 //! [`LINES_A_SECOND`] is dropped and counted: a flood costs lines, never the server.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ipc::logline::{Kind, Level, Line, Lines};
@@ -24,6 +24,8 @@ const LINES_A_SECOND: u32 = 1000;
 const CHUNK: usize = 16 * 1024;
 /// Last lines of a zygote that are kept, for the report when it does not boot.
 const TAIL: usize = 20;
+/// Lines of a zygote that it is known by to have said.
+const BOOT: usize = 1000;
 
 /// Who prints.
 #[derive(Debug)]
@@ -47,21 +49,41 @@ impl Speaker {
 
 /// The last lines of a process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tail(Arc<Mutex<VecDeque<String>>>);
+pub(super) struct Tail(Arc<Mutex<Said>>);
+
+#[derive(Debug, Default)]
+struct Said {
+    last: VecDeque<String>,
+    /// The first lines, without their times.
+    first: HashSet<String>,
+}
 
 impl Tail {
-    fn push(&self, text: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == TAIL {
-            lines.pop_front();
+    /// False: it has said so before. A warmed application boots twice, and says the same each time.
+    fn push(&self, text: &str) -> bool {
+        let mut said = self.lock();
+        if said.first.len() < BOOT && !said.first.insert(grade::without_time(text).to_owned()) {
+            return false;
         }
-        lines.push_back(text.to_owned());
+        if said.last.len() == TAIL {
+            said.last.pop_front();
+        }
+        said.last.push_back(text.to_owned());
+        true
     }
 
-    /// All that is kept, a line each.
+    /// The last lines.
     pub(super) fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+        let said = self.lock();
+        said.last
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Said> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,10 +123,13 @@ fn print(speaker: &Speaker, rate: &mut Rate, now: Instant, line: Line<'_>) {
         return;
     }
     let text = String::from_utf8_lossy(line.message);
+    let text = grade::message(&text);
     let (mut kind, mut request) = (line.kind, None);
     let worker = match speaker {
         Speaker::Zygote(_, tail) => {
-            tail.push(&text);
+            if !tail.push(&text) {
+                return;
+            }
             None
         }
         Speaker::Worker(who, pool, _) => {
@@ -223,5 +248,7 @@ mod tests {
             tail.push(&n.to_string());
         }
         assert!(tail.text().starts_with("2\n3\n"));
+        assert!(tail.push("[2026-11-22 15:00:00] app.INFO: up"));
+        assert!(!tail.push("[2026-11-22 15:00:01] app.INFO: up"), "said before");
     }
 }

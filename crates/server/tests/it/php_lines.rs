@@ -265,3 +265,58 @@ fn a_worker_script_that_ends_with_an_exit_status_is_warned_of() {
     let ended = "the worker script called exit(); a fresh worker takes over";
     assert_eq!(server.log.wait("php", said(ended))["level"], "INFO");
 }
+
+#[test]
+fn a_warmed_application_is_logged_to_boot_once() {
+    let folder = Folder::with(
+        "chatty",
+        &[(
+            "worker.php",
+            "<?php error_log('booted'); echo '<!doctype html><title>Oops</title>', str_repeat('x', 5000);
+            file_put_contents('php://stderr', \"[2026-11-22 15:00:00.\" . hrtime(true) . \"] app.WARNING: slow\\n\");
+            while (hearth_handle_request(function () { echo 'x'; })) {}",
+        )],
+    );
+    let settings = [
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.warmup=clean",
+    ];
+    let server = start(folder.app(), &settings);
+    server.log.wait("zygote ready", |_| true);
+    let count = |part: &str| {
+        server
+            .log
+            .text()
+            .lines()
+            .filter(|line| line.contains(part))
+            .count()
+    };
+    server.log.wait("php", |event| {
+        event["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("Oops (the title of a page")
+    });
+    assert_eq!(
+        (count("\"booted\""), count("app.WARNING: slow"), count("xxx")),
+        (1, 1, 0)
+    );
+}
+
+#[test]
+fn the_access_log_is_written_before_the_last_line_of_the_log() {
+    let folder = talker();
+    let file = folder.file("both");
+    let both = [
+        format!("log.file={}", file.display()),
+        format!("log.access_file={}", file.display()),
+    ];
+    let mut server = start(folder.app(), &[&both[0], &both[1]]);
+    server.get("/?last=1");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    let text = std::fs::read_to_string(&file).unwrap();
+    let at = |part: &str| text.find(part).unwrap();
+    assert!(at("/?last=1") < at("server stopped"), "{text}");
+}
