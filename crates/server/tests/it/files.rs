@@ -432,3 +432,41 @@ fn a_file_that_becomes_shorter_while_it_is_sent_breaks_its_connection_off() {
     assert!(got < text.len(), "{got}");
     assert_eq!(server.get("/big.png").body.len(), 1000);
 }
+
+/// Each row of the last table of docs/parity.md.
+#[test]
+fn files_and_folders_are_answered_as_documented_where_nginx_answers_otherwise() {
+    let files = [
+        ("index.php", "<?php echo 'front';"),
+        ("a.js", "js"),
+        ("a.mjs", "js"),
+        ("a.md", "text"),
+        ("a.csv", "text"),
+        ("a.conf", "text"),
+        ("a.unknown", "text"),
+        ("empty/.keep", ""),
+    ];
+    let folder = Folder::with("documented", &files);
+    let server = folder.serve();
+    for (target, kind) in [
+        ("/a.js", "text/javascript; charset=utf-8"),
+        ("/a.mjs", "application/javascript"),
+        ("/a.md", "text/markdown; charset=utf-8"),
+        ("/a.csv", "text/csv; charset=utf-8"),
+        ("/a.conf", "text/plain; charset=utf-8"),
+        ("/a.unknown", "application/octet-stream"),
+    ] {
+        assert_eq!(server.get(target).header("content-type"), Some(kind), "{target}");
+    }
+    assert_eq!(server.get("/empty/").text(), "front");
+    let later = "If-Modified-Since: Fri, 01 Jan 2038 00:00:00 GMT\r\n";
+    assert_eq!(ask(&server, "GET", "/a.md", later).status, 304);
+    for method in ["POST", "OPTIONS", "DELETE"] {
+        let answer = ask(&server, method, "/a.md", "Content-Length: 0\r\n");
+        assert_eq!(
+            (answer.status, answer.header("allow")),
+            (405, Some("GET, HEAD")),
+            "{method}"
+        );
+    }
+}
