@@ -22,7 +22,7 @@ demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
 	@printf 'kill -9 a worker (pgrep -f "hearth: worker") and look at the log. Ctrl-C stops.\n\n'
 	@dev/demo $(TARGET)/release/hearth
 
-test: packages-test check unit ipc it wordpress phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
+test: packages-test check unit ipc it wordpress sites phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
 
 test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
 	@# Built out here: Go's programs are the same there, and the root has no way to the modules.
@@ -82,6 +82,12 @@ wordpress: packages-test ## WordPress of Debian, installed and used in a browser
 	@dev/packages dev/wordpress.packages
 	$(CARGO) build --locked --bin hearth --bin hearth-worker
 	HEARTH_TEST_WORDPRESS=1 $(CARGO) test --locked -p hearth --test it -- wordpress::
+
+.PHONY: sites
+sites: packages-test ## DokuWiki, MediaWiki and phpMyAdmin of Debian, unpacked: what is closed, and the front pages
+	$(CARGO) build --locked --bin hearth --bin hearth-worker
+	export HEARTH_TEST_SITES=$$(dev/unpack $(TARGET)/sites dokuwiki php-phpseclib php-random-compat mediawiki mediawiki-classes \
+		phpmyadmin) && $(CARGO) test --locked -p hearth --test it -- sites::
 
 php: packages-test ## the PHP package
 	phpunit -c php

@@ -210,7 +210,14 @@ fn a_htaccess_that_is_no_plain_file_harms_nothing() {
         .status();
     assert!(made.unwrap().success());
     std::os::unix::fs::symlink("/dev/zero", folder.file("zero/.htaccess")).unwrap();
+    // As Debian's DokuWiki has, until somebody makes the file.
+    std::os::unix::fs::symlink("/nonexistent/htaccess", folder.file(".htaccess")).unwrap();
     let server = folder.serve();
+    let event = server.log.wait(
+        "folders closed by .htaccess: nothing in them is sent or run",
+        |_| true,
+    );
+    assert_eq!(event["folders"], "/pipe /zero");
     for target in ["/pipe/a.txt", "/zero/a.txt"] {
         assert_eq!(server.get(target).status, 403, "{target}");
     }

@@ -57,6 +57,7 @@ mod reload;
 mod replace;
 mod rules;
 mod scaling;
+mod sites;
 mod status;
 mod stop;
 mod strict;

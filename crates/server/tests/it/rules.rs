@@ -274,3 +274,90 @@ fn the_documented_rules_hold_for_drupal() {
     ];
     assert_site("Drupal", &files, &rows);
 }
+
+#[test]
+fn the_documented_rules_hold_for_dokuwiki() {
+    let files = [
+        "index.php",
+        "doku.php",
+        "install.php",
+        "data/pages/start.txt",
+        "conf/users.auth.php",
+        "inc/init.php",
+        "lib/exe/fetch.php",
+        "lib/exe/css.php",
+        "lib/tpl/dokuwiki/logo.png",
+    ];
+    let rows: [Row; 11] = [
+        ("/", 200, "/doku.php / "),
+        (
+            "/wiki:syntax?do=edit",
+            200,
+            "/doku.php /wiki:syntax?do=edit id=wiki:syntax&do=edit",
+        ),
+        (
+            "/_media/a/b.png",
+            200,
+            "/lib/exe/fetch.php /_media/a/b.png media=a/b.png",
+        ),
+        (
+            "/_export/xhtml/a/b",
+            200,
+            "/doku.php /_export/xhtml/a/b do=export_xhtml&id=a/b",
+        ),
+        ("/lib/exe/css.php", 200, "/lib/exe/css.php"),
+        ("/lib/tpl/dokuwiki/logo.png", 200, "lib/tpl"),
+        ("/data/pages/start.txt", 403, ""),
+        ("/conf/users.auth.php", 403, ""),
+        ("/inc/init.php", 403, ""),
+        ("/data", 403, ""),
+        ("/install.php", 403, ""),
+    ];
+    assert_site("DokuWiki", &files, &rows);
+}
+
+#[test]
+fn the_documented_rules_hold_for_mediawiki() {
+    let files = [
+        "index.php",
+        "rest.php",
+        "load.php",
+        "images/a.png",
+        "images/evil.php",
+        "images/deleted/a.png",
+        "mw-config/index.php",
+        "resources/a.css",
+    ];
+    let rows: [Row; 8] = [
+        ("/", 302, ""),
+        ("/wiki/Main_Page?a", 200, "/index.php /wiki/Main_Page?a a"),
+        ("/rest.php/v1/page", 200, "/rest.php"),
+        ("/images/a.png", 200, "images/a.png"),
+        ("/images/evil.php", 403, ""),
+        ("/images/deleted/a.png", 403, ""),
+        ("/mw-config/", 403, ""),
+        ("/resources/a.css", 200, "resources"),
+    ];
+    assert_site("MediaWiki", &files, &rows);
+}
+
+#[test]
+fn the_documented_rules_hold_for_phpmyadmin() {
+    let files = [
+        "index.php",
+        "url.php",
+        "templates/home/index.twig",
+        "libraries/classes/Core.php",
+        "setup/index.php",
+        "themes/pmahomme/css/theme.css",
+    ];
+    let rows: [Row; 6] = [
+        ("/", 200, "/index.php"),
+        ("/url.php", 200, "/url.php"),
+        ("/themes/pmahomme/css/theme.css", 200, "themes"),
+        ("/templates/home/index.twig", 403, ""),
+        ("/libraries/classes/Core.php", 403, ""),
+        ("/setup/", 403, ""),
+    ];
+    assert_site("phpMyAdmin", &files, &rows);
+}

@@ -7,14 +7,16 @@ use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{NAME, Said, read};
+use tokio::time::Instant;
+
+use super::{NAME, Said, look};
 use crate::config::Pool;
 
 /// Most entries of folders, and longest time, that are spent on a pool.
-const ENTRIES: usize = 20_000;
-const TIME: Duration = Duration::from_millis(100);
+const ENTRIES: usize = 100_000;
+const TIME: Duration = Duration::from_millis(250);
 /// Folders with nothing that a site is made of.
 const SKIPPED: [&str; 1] = ["node_modules"];
 
@@ -79,15 +81,13 @@ pub(crate) fn survey(pool: &Pool) -> Survey {
 impl Survey {
     /// What is said of a folder in it.
     fn look(&mut self, folder: &Path, root: &Path) -> Said {
-        let path = folder.join(NAME);
-        if path.symlink_metadata().is_err() {
+        let Some(file) = look(folder, None, Instant::now()).said else {
             return Said::default();
-        }
-        let file = read(&path);
+        };
         if !file.ignored.is_empty() {
             let what: Vec<&str> = file.ignored.iter().copied().collect();
-            self.ignored
-                .push(format!("{} ({})", named(&path, root), what.join(", ")));
+            let path = named(&folder.join(NAME), root);
+            self.ignored.push(format!("{path} ({})", what.join(", ")));
         }
         file.of_folder()
     }
