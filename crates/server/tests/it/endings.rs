@@ -78,11 +78,6 @@ fn a_head_that_is_none_fails_its_request_and_nothing_else() {
             ("/head?status=200&header=X-A:b", 200),
             ("/head?status=200&header=X-A:%01", 502),
             ("/head?status=200&header=X%20A:b", 502),
-            ("/head?status=99&header=X-A:b", 502),
-            ("/head?status=1000&header=X-A:b", 502),
-            ("/head?status=101&header=X-A:b", 502),
-            ("/head?status=100&header=X-A:b", 500),
-            ("/head?status=103&header=X-A:b", 500),
         ] {
             assert_eq!(server.get(target).status, status, "{target}");
         }
