@@ -133,14 +133,14 @@ fn choose(php: &mut Php<Host>, isolation: Isolation) -> Result<(Undo, Option<Und
     match method {
         Method::Fork => Ok(by_fork("as configured".to_owned(), paranoid)),
         Method::Rewind => {
-            let image = image(php).map_err(|why| {
+            let image = image(php, paranoid).map_err(|why| {
                 format!(
                     "isolation_method = \"rewind\" does not work here: {why}; \"auto\" uses the next best way"
                 )
             })?;
             Ok(by_rewind(image, php, paranoid, "as configured"))
         }
-        Method::Auto => Ok(match image(php) {
+        Method::Auto => Ok(match image(php, paranoid) {
             Ok(image) => by_rewind(image, php, paranoid, "the best way there is"),
             Err(why) => by_fork(format!("no rewind: {why}"), paranoid),
         }),
@@ -148,9 +148,9 @@ fn choose(php: &mut Php<Host>, isolation: Isolation) -> Result<(Undo, Option<Und
 }
 
 /// The image, once it has been shown that a worker can be put back to it.
-fn image(php: &mut Php<Host>) -> Result<Image, String> {
+fn image(php: &mut Php<Host>, paranoid: bool) -> Result<Image, String> {
     rewind::is_possible()?;
-    let image = Image::take(php).map_err(|error| format!("taking the image: {error}"))?;
+    let image = Image::take(php, paranoid).map_err(|error| format!("taking the image: {error}"))?;
     rewind::self_check(&image, php)?;
     Ok(image)
 }

@@ -10,8 +10,8 @@ use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
 
 use super::kernel::{Found, Looking, Pagemap};
 use super::regions::{self, Kind, PAGE, Region};
@@ -40,8 +40,10 @@ pub(crate) struct Image {
     pub(super) regions: Vec<Region>,
     /// One for each page of each region.
     pub(super) pages: Vec<Page>,
-    /// Where the copy of page 0 is.
-    pub(super) copy: *mut c_void,
+    /// Where the copy of page 0 is. It can be written only while it changes.
+    copy: *mut c_void,
+    /// A checksum of each page of the copy, if that is to be compared as well.
+    checksums: Option<Vec<u64>>,
     /// End of the C library's heap.
     pub(super) heap_end: usize,
     /// Pages that are held.
@@ -49,8 +51,11 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Takes it. PHP waits for a request and has been sealed; one thread.
-    pub(crate) fn take<E: crate::php::Exchange + 'static>(php: &mut Php<E>) -> io::Result<Self> {
+    /// Takes it. PHP waits for a request and has been sealed; one thread. With `checksums`, a change of the copy itself will be seen.
+    pub(crate) fn take<E: crate::php::Exchange + 'static>(
+        php: &mut Php<E>,
+        checksums: bool,
+    ) -> io::Result<Self> {
         // Both before the regions are read: memory that is mapped later belongs to nobody's request.
         let idle = php.free_memory();
         let pagemap = Pagemap::open()?;
@@ -60,20 +65,28 @@ impl Image {
             regions,
             pages: vec![Page::default(); count],
             copy: std::ptr::null_mut(),
+            checksums: None,
             heap_end: heap_end(),
             held: 0,
         };
         for range in &idle {
             image.mark_idle(range);
         }
-        let file = memfd_create(c"hearth-image", MemfdFlags::CLOEXEC)?;
+        let file = memfd_create(c"hearth-image", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, (count * PAGE) as u64)?;
         image.copy = map(&file, count * PAGE, MapFlags::SHARED)?;
         image.fill(&pagemap)?;
         // SAFETY: the mapping made above; nothing points into it.
         unsafe { munmap(image.copy, count * PAGE) }?;
+        // Who maps it from now on has a copy of its own of what it writes.
+        let all = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, all)?;
         image.copy = map(&file, count * PAGE, MapFlags::PRIVATE)?;
         image.map_chunks(&file, idle.first())?;
+        image.close()?;
+        if checksums {
+            image.checksums = Some((0..count).map(|page| image.checksum(page)).collect());
+        }
         Ok(image)
     }
 
@@ -82,6 +95,7 @@ impl Image {
         Self {
             regions: self.regions.clone(),
             pages: self.pages.clone(),
+            checksums: self.checksums.clone(),
             ..*self
         }
     }
@@ -99,6 +113,8 @@ impl Image {
     /// In a worker: a fork is not quite its parent, nor is the parent quite what it was when the image was taken. What differs now
     /// belongs to this worker's image.
     pub(super) fn adopt_differences(&mut self, pagemap: &Pagemap) -> io::Result<()> {
+        self.protect(MprotectFlags::READ | MprotectFlags::WRITE)?;
+        let mut adopted = Vec::new();
         for region in &self.regions {
             let mapped = is_chunks(region);
             pagemap.each_present(&region.addresses, |address, is_file| {
@@ -110,9 +126,46 @@ impl Image {
                     return;
                 }
                 self.copy_page(address, number);
+                adopted.push(number);
             })?;
         }
+        self.close()?;
+        for number in adopted {
+            let checksum = self.checksum(number);
+            if let Some(known) = self.checksums.as_mut().and_then(|all| all.get_mut(number)) {
+                *known = checksum;
+            }
+        }
         Ok(())
+    }
+
+    /// Nothing writes to the copy, not even by mistake, until it is to change.
+    fn close(&self) -> io::Result<()> {
+        self.protect(MprotectFlags::READ)
+    }
+
+    fn protect(&self, flags: MprotectFlags) -> io::Result<()> {
+        // SAFETY: the mapping made by `take`, which nothing of Rust's lies in and only this module writes to.
+        unsafe { mprotect(self.copy, self.pages.len() * PAGE, flags) }?;
+        Ok(())
+    }
+
+    /// Pages of the copy that are not what they were when it was taken, if that was asked for.
+    pub(super) fn spoilt(&self) -> impl Iterator<Item = usize> {
+        let known = self.checksums.iter().flatten().enumerate();
+        known
+            .filter(|&(page, checksum)| self.checksum(page) != *checksum)
+            .map(|(page, _)| page)
+    }
+
+    /// Of a page of the copy.
+    fn checksum(&self, page: usize) -> u64 {
+        let words: *const u64 = self.source(page).cast_const().cast();
+        (0..PAGE / size_of::<u64>()).fold(0, |sum: u64, index| {
+            // SAFETY: within a page of the copy, which is aligned.
+            let word = unsafe { words.wrapping_add(index).read() };
+            (sum.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+        })
     }
 
     /// Whether the page at `address` holds what the image says.

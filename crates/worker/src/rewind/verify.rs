@@ -48,6 +48,14 @@ pub(super) fn differences(image: &Image, pagemap: &Pagemap) -> io::Result<String
     if count > 0 {
         report.insert_str(0, &format!("{count} pages differ from the image"));
     }
+    let spoilt = image.spoilt().count();
+    if spoilt > 0 {
+        // As above.
+        let _ = write!(
+            report,
+            "\n  {spoilt} pages of the image itself were changed in this worker"
+        );
+    }
     Ok(report)
 }
 
