@@ -494,9 +494,31 @@ sapi_end sapi_ended(void)
 	return hearth.ended;
 }
 
+/* What was looked up below /proc/self while the application booted is the zygote's. */
+static void forget_paths_after_fork(void)
+{
+	realpath_cache_bucket **buckets = realpath_cache_get_buckets();
+	zend_long count = realpath_cache_max_buckets();
+	zend_long i;
+
+	for (i = 0; i < count; i++) {
+		realpath_cache_bucket *bucket = buckets[i];
+
+		while (bucket) {
+			realpath_cache_bucket *next = bucket->next;
+
+			if (bucket->realpath_len > 6 && !memcmp(bucket->realpath, "/proc/", 6)) {
+				realpath_cache_del(bucket->path, bucket->path_len);
+			}
+			bucket = next;
+		}
+	}
+}
+
 void sapi_after_fork(void)
 {
 	hearth_child_is_worker();
+	forget_paths_after_fork();
 	compat_child_init();
 	hearth_reseed_after_fork();
 }
