@@ -4,30 +4,19 @@
 //! value, and descriptors in the order its variant names. The functions make one system call (again after a signal); on a
 //! non-blocking socket they return [`io::ErrorKind::WouldBlock`].
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+mod packet;
 
-use rustix::io::retry_on_intr;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::layout::{Layout, MAX_REACTORS};
+use crate::layout::Layout;
 use crate::slot::{Incarnation, WorkerId};
+
+pub use packet::{Packet, Sender, ask_for_sender, pair, receive, receive_packet, send};
 
 /// Descriptor number on which the zygote finds its socket to the server: its standard input, because a program can be started
 /// with another standard input without unsafe code. The zygote moves the socket elsewhere (close-on-exec) and opens `/dev/null`
 /// as 0 before PHP starts.
 pub const ZYGOTE_SOCKET: i32 = 0;
-/// Bytes of a message.
-const MAX_MESSAGE: usize = 128 * 1024;
-/// Descriptors of a message: CTL, EST, REQ and an eventfd a reactor.
-const MAX_FDS: usize = 4 + MAX_REACTORS;
-
 /// How a pool's PHP runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -218,6 +207,8 @@ pub struct Process {
     pub env: Vec<(String, String)>,
     /// Whether all other variables are removed.
     pub clear_env: bool,
+    /// Whether processes of the same user may look into its memory, and a core file may be written.
+    pub dumpable: bool,
 }
 
 /// What is limited, as in setrlimit(2).
@@ -260,7 +251,7 @@ impl Fork {
     }
 }
 
-/// Zygote → server.
+/// Zygote → server. No message of it names a process, and none carries a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromZygote {
@@ -291,16 +282,7 @@ pub enum FromZygote {
         /// What happened, for the log.
         reason: String,
     },
-    /// A worker runs. Descriptor: its pidfd.
-    Forked {
-        /// Which.
-        worker: u16,
-        /// Its incarnation.
-        incarnation: u16,
-        /// Its process id.
-        pid: i32,
-    },
-    /// A worker could not be forked.
+    /// A worker could not be forked. One that was says so itself: [`FromWorker::Ready`].
     ForkFailed {
         /// Which.
         worker: u16,
@@ -376,6 +358,9 @@ pub struct Left {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromWorker {
+    /// First message, sent before PHP does anything in the worker: it runs. Descriptors: its pidfd, and its
+    /// `/proc/self/smaps_rollup` if that can be opened. Who the worker is, the server takes from the [`Sender`].
+    Ready,
     /// A request was looked at for what it leaves behind.
     Leaks(Leaks),
     /// The application wants its code to be read anew (`opcache_reset()`).
@@ -495,80 +480,4 @@ pub mod exit {
     pub const SCRIPT_ENDED: i32 = 10;
     /// The server's control socket broke, or a message made no sense.
     pub const PROTOCOL: i32 = 11;
-}
-
-/// Sends one message.
-pub fn send(socket: BorrowedFd<'_>, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let bytes = serde_json::to_vec(message)?;
-    if bytes.len() > MAX_MESSAGE {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("a message of {} bytes; {MAX_MESSAGE} are possible", bytes.len()),
-        ));
-    }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "too many descriptors in a message",
-        ));
-    }
-    retry_on_intr(|| {
-        sendmsg(
-            socket,
-            &[IoSlice::new(&bytes)],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        )
-    })?;
-    Ok(())
-}
-
-/// Receives one message; `None` when the other side has closed.
-pub fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut bytes = vec![0; MAX_MESSAGE];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = retry_on_intr(|| {
-        recvmsg(
-            socket,
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-    })?;
-    let fds = ancillary
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    if received.bytes == 0 {
-        return Ok(None);
-    }
-    if received
-        .flags
-        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
-    {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "a message was cut short",
-        ));
-    }
-    let message = serde_json::from_slice(bytes.get(..received.bytes).unwrap_or_default())?;
-    Ok(Some((message, fds)))
-}
-
-/// A connected pair of sockets for these messages.
-pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    Ok(socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?)
 }

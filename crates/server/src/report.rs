@@ -4,7 +4,9 @@
 //! Filled by `supervise` and `app`, carried by `admin`, shown by `cli`. Runs in: server.
 
 use std::fmt;
+use std::fs::File;
 use std::ops::AddAssign;
+use std::sync::Arc;
 
 use ipc::control::LeakKind;
 use serde::{Deserialize, Serialize};
@@ -208,6 +210,20 @@ pub(crate) struct Worker {
     pub(crate) request: Option<Request>,
     /// Where the system tells.
     pub(crate) memory: Option<Memory>,
+    /// Where that is read.
+    #[serde(skip)]
+    pub(crate) smaps: Smaps,
+}
+
+/// A worker's `/proc/self/smaps_rollup`, opened by itself: it shows that process for ever.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Smaps(pub(crate) Option<Arc<File>>);
+
+impl PartialEq for Smaps {
+    /// What is said is the same whatever it was read from.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What a worker is at.

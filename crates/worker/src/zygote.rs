@@ -251,7 +251,7 @@ impl Zygote {
             match received {
                 None | Some((ToZygote::Stop, _)) => return Ok(Outcome::Stop),
                 Some((ToZygote::Report, _)) => {
-                    self.tell(&FromZygote::Report(Box::new(self.report.clone())), &[])?;
+                    self.tell(&FromZygote::Report(Box::new(self.report.clone())))?;
                 }
                 Some((ToZygote::Fork(fork), fds)) => {
                     let own =
@@ -283,7 +283,7 @@ impl Zygote {
         Ok((message, ended.map(|(index, _)| index).collect()))
     }
 
-    /// Forks and reports it. True: this is the child.
+    /// Forks. True: this is the child, which reports itself.
     fn fork(&mut self, fork: Fork) -> Result<bool, Error> {
         let reason = match process::other_threads() {
             Ok(threads) if threads.is_empty() => match process::fork() {
@@ -302,19 +302,13 @@ impl Zygote {
             incarnation: fork.incarnation,
             reason,
         };
-        self.tell(&failed, &[]).map(|()| false)
+        self.tell(&failed).map(|()| false)
     }
 
     fn adopt(&mut self, fork: Fork, pid: Pid) -> Result<(), Error> {
         // The child cannot have been reaped before, so the pid is its own.
         let pidfd = pidfd_open(pid, PidfdFlags::empty())
             .map_err(|error| Error::Io("opening a worker's pidfd", error.into()))?;
-        let forked = FromZygote::Forked {
-            worker: fork.worker,
-            incarnation: fork.incarnation,
-            pid: pid.as_raw_nonzero().get(),
-        };
-        self.tell(&forked, &[pidfd.as_fd()])?;
         self.children.push(Child { fork, pid, pidfd });
         Ok(())
     }
@@ -330,11 +324,11 @@ impl Zygote {
             code: status.and_then(WaitStatus::exit_status),
             signal: status.and_then(WaitStatus::terminating_signal),
         };
-        self.tell(&exited, &[])
+        self.tell(&exited)
     }
 
-    fn tell(&self, message: &FromZygote, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        control::send(self.socket.as_fd(), message, fds)
+    fn tell(&self, message: &FromZygote) -> Result<(), Error> {
+        control::send(self.socket.as_fd(), message, &[])
             .map_err(|error| Error::Io("talking to the server", error))
     }
 

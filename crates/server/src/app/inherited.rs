@@ -20,7 +20,7 @@ use crate::admin::listen::{AdminListener, BindError};
 use crate::admin::probes::ProbeListener;
 use crate::config::{Config, Listen, Protocol};
 use crate::edge::Listener;
-use crate::supervise::Socket;
+use crate::supervise::{Received, Socket};
 
 /// Longest time for a message of the other server that is due at once.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -200,10 +200,11 @@ impl Predecessor {
     pub(super) async fn take_over(self, admin: bool) {
         let talk = async {
             self.socket.send(&FromSuccessor::Ready { admin }, &[]).await?;
-            self.socket.receive::<ToSuccessor>().await
+            let received = self.socket.receive().await?;
+            received.map(Received::bare).transpose()
         };
         match tokio::time::timeout(PATIENCE, talk).await {
-            Ok(Ok(Some((ToSuccessor::Yours, _)))) => {}
+            Ok(Ok(Some(ToSuccessor::Yours))) => {}
             other => warn!(?other, "the server that was replaced has not said good-bye"),
         }
     }

@@ -17,7 +17,7 @@ use super::handover::{FromSuccessor, Handed, PREDECESSOR, ToSuccessor};
 use crate::admin::listen::Share;
 use crate::config::Listen;
 use crate::edge::Listener;
-use crate::supervise::{Family, Process, Socket};
+use crate::supervise::{Family, Process, Received, Socket};
 
 /// What it is given.
 #[derive(Debug)]
@@ -92,15 +92,16 @@ impl Successor {
         sockets.extend(belongings.probes.as_ref().map(|(_, listener)| listener.as_fd()));
         let talk = async {
             successor.socket.send(&message, &sockets).await?;
-            successor.socket.receive::<FromSuccessor>().await
+            let received = successor.socket.receive().await?;
+            received.map(Received::bare).transpose()
         };
         let answer = tokio::time::timeout(patience, talk).await;
         match answer {
-            Ok(Ok(Some((FromSuccessor::Ready { admin }, _)))) => {
+            Ok(Ok(Some(FromSuccessor::Ready { admin }))) => {
                 successor.admin = successor.admin.take().filter(|_| admin);
                 Ok(successor)
             }
-            Ok(Ok(Some((FromSuccessor::Failed { reason }, _)))) => {
+            Ok(Ok(Some(FromSuccessor::Failed { reason }))) => {
                 successor.end().await;
                 bail!("the new server did not start: {reason}")
             }

@@ -37,6 +37,8 @@ pub struct Process {
     pub env: Vec<(String, String)>,
     /// Whether the server's other variables are left out. Default false.
     pub clear_env: bool,
+    /// Whether processes of the same user may look into PHP's memory, and a core file may be written. Default false.
+    pub dumpable: bool,
 }
 
 /// Reads them for the pool at hand, whose folder is `dir`.
@@ -51,6 +53,7 @@ pub(super) fn process(reader: &mut Reader, dir: &Path) -> Process {
         cgroup: cgroup(reader),
         env: env(reader),
         clear_env: reader.switch("pool.web.clear_env", false),
+        dumpable: reader.switch("pool.web.dumpable", false),
     }
 }
 

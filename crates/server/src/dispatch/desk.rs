@@ -73,6 +73,16 @@ pub(super) struct Death {
     pub(super) incarnation: Incarnation,
     pub(super) memory: Option<Arc<WorkerMemory>>,
     pub(super) why: Arc<str>,
+    pub(super) reruns: Reruns,
+}
+
+/// What becomes of the idempotent requests that a dead worker ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reruns {
+    /// They may run again.
+    Allowed,
+    /// One of them may be to blame for more than that worker's death: none runs again.
+    Refused,
 }
 
 impl Desk {
@@ -393,7 +403,11 @@ impl Desk {
             (Seen::Done(..) | Seen::Streaming(..), Some(memory)) => {
                 entry.dead = Some((worker, Arc::clone(memory)));
             }
-            _ if entry.idempotent && entry.tries < MAX_TRIES && !self.is_given_up() => {
+            _ if entry.idempotent
+                && death.reruns == Reruns::Allowed
+                && entry.tries < MAX_TRIES
+                && !self.is_given_up() =>
+            {
                 debug!(pool = self.pool, request = %entry.request, worker = worker.0, why = &*death.why, "request runs again");
                 entry.tries += 1;
                 entry.running_since = None;

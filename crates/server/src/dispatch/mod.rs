@@ -41,6 +41,7 @@ pub mod workers;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use desk::Reruns;
 pub use error::DispatchError;
 pub use interim::Interim;
 pub use pool::{Pool, PoolShared};

@@ -16,7 +16,7 @@ use tokio::sync::{SemaphorePermit, mpsc};
 use tracing::warn;
 
 use super::deadlines::Deadlines;
-use super::desk::{Death, Desk, Limits};
+use super::desk::{Death, Desk, Limits, Reruns};
 use super::exchange::respond;
 use super::full::{self, Refusals};
 use super::glance::Glance;
@@ -153,7 +153,7 @@ impl PoolShared {
 
     /// Supervise, when the pidfd fired and before that number is forked again: the reactors settle what the worker held. `why`
     /// goes into the log.
-    pub fn worker_died(&self, worker: WorkerId, incarnation: Incarnation, why: &str) {
+    pub fn worker_died(&self, (worker, incarnation): (WorkerId, Incarnation), (why, reruns): (&str, Reruns)) {
         self.memory.worker_gone(worker);
         let why: Arc<str> = why.into();
         for desk in &self.desks {
@@ -162,6 +162,7 @@ impl PoolShared {
                 incarnation,
                 memory: desk.workers.get(worker, incarnation),
                 why: Arc::clone(&why),
+                reruns,
             });
         }
     }

@@ -1,23 +1,37 @@
 //! What the supervisor hears of its processes, and what follows from it. Runs in: server.
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io;
 use std::time::{Duration, Instant};
 
-use ipc::control::FromZygote;
+use ipc::control::{FromWorker, FromZygote, Sender};
 use ipc::scoreboard::Command;
 use ipc::slot::{Incarnation, WorkerId};
 use tracing::{debug, error, info, warn};
 
 use super::ending::Ending;
+use super::identity::{self, Attested, Refusal};
 use super::process::Process;
+use super::socket::{Received, close_elsewhere};
 use super::worker::{Cause, Figures, Lost, Unborn, Who};
-use super::{Booted, StartError, Supervisor, zygote};
+use super::zygote::{self, Zygote};
+use super::{Booted, StartError, Supervisor};
+use crate::dispatch::Reruns;
 
 /// A fork that is tried again no sooner than this has failed often enough: about two seconds after the first attempt.
 const HOPELESS: Duration = Duration::from_millis(1600);
+/// A worker and a zygote that die within this time may have died of the same request.
+const TOGETHER: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    pub(super) fn note_message(&mut self, generation: u32, message: FromZygote, fds: Vec<OwnedFd>) {
+    pub(super) fn note_message(&mut self, generation: u32, message: FromZygote, sender: Sender) {
+        let Some(zygote) = self.zygote.as_mut().filter(|zygote| !zygote.is_condemned) else {
+            return;
+        };
+        if let Err(nonsense) = zygote.expect(&message) {
+            self.condemn_zygote(nonsense);
+            return;
+        }
         match message {
             FromZygote::Ready {
                 php_version,
@@ -32,10 +46,9 @@ impl Supervisor {
                     undoing,
                     ini,
                 };
+                zygote.identity = Some(sender);
+                self.oom.follow(zygote.process.pid());
                 zygote::log_ready(&self.settings, &booted);
-                if let Some(zygote) = &self.zygote {
-                    self.oom.follow(zygote.process.pid());
-                }
                 self.booted.push(booted);
                 self.state.zygote_ready();
                 self.trouble = None;
@@ -45,22 +58,10 @@ impl Supervisor {
                     pool = self.settings.name,
                     generation, reason, "application not booted"
                 );
-                if let Some(zygote) = &mut self.zygote {
-                    zygote.boot_failure = Some(reason);
-                }
+                zygote.boot_failure = Some(reason);
             }
             // Only `inspect` asks.
-            FromZygote::Report(_) | FromZygote::Checked { .. } => {
-                debug!(pool = self.settings.name, generation, "report not asked for");
-            }
-            FromZygote::Forked {
-                worker,
-                incarnation,
-                pid,
-            } => {
-                let who = (WorkerId(worker), Incarnation(incarnation));
-                self.note_forked(generation, who, (pid, fds));
-            }
+            FromZygote::Report(_) | FromZygote::Checked { .. } => {}
             FromZygote::ForkFailed {
                 worker,
                 incarnation,
@@ -76,54 +77,107 @@ impl Supervisor {
                 signal,
             } => {
                 let who = (WorkerId(worker), Incarnation(incarnation));
-                self.settle(who, Ending::reported(code, signal));
+                self.note_exited(generation, who, Ending::reported(code, signal));
             }
         }
     }
 
-    fn note_forked(&mut self, generation: u32, who: Who, (pid, fds): (i32, Vec<OwnedFd>)) {
-        let (number, incarnation) = (who.0.0, who.1);
-        let expected = self.take_unborn(who);
-        let pidfd = fds.into_iter().next();
-        let process = pidfd.map(|pidfd| Process::new(pid, pidfd, &self.kin.family));
-        match (expected, process) {
-            (Some(unborn), Some(Ok(process))) => {
-                let worker = unborn.born((generation, who), process, &self.surroundings());
-                self.totals.forked += 1;
-                self.trouble = None;
-                self.workers.insert(number, worker);
-                self.state.worker_started(number);
-                if let Some(reason) = self.purge
-                    && let Some(worker) = self.workers.get_mut(&number)
-                {
-                    worker.kill(reason);
-                }
-                info!(
-                    pool = self.settings.name,
-                    generation,
-                    worker = number,
-                    incarnation = incarnation.0,
-                    pid,
-                    "worker ready"
-                );
-                self.upkeep.note_forked();
-                if self.state.is_stopping() || usize::from(number) >= self.state.wanted() {
-                    self.pool.memory().command(who.0, Command::Drain);
-                }
-            }
-            (expected, _) => {
-                // If nobody expected it, its lifeline closed long ago.
+    /// A zygote does what it should not: it is replaced.
+    fn condemn_zygote(&mut self, reason: &str) {
+        if let Some(zygote) = &mut self.zygote {
+            error!(
+                pool = self.settings.name,
+                generation = zygote.generation,
+                reason,
+                "zygote killed: it sent what is not understood"
+            );
+            zygote.is_condemned = true;
+            zygote.process.kill();
+        }
+    }
+
+    /// The first message of a worker.
+    pub(super) fn note_greeting(&mut self, who: Who, heard: io::Result<Received<FromWorker>>) {
+        let Some(unborn) = self.take_unborn(who) else {
+            // It was given up meanwhile: its lifeline has ended it.
+            close_elsewhere(heard.map(|received| received.fds).unwrap_or_default());
+            return;
+        };
+        let number = who.0.0;
+        let zygote = self.zygote.as_ref();
+        let generation = zygote.map_or(0, |zygote| zygote.generation);
+        let attested = identity::attest(heard, zygote.and_then(|zygote| zygote.identity));
+        let taken = attested.and_then(|Attested { pid, pidfd, rollup }| {
+            let process = Process::new(pid, pidfd, &self.kin.family);
+            process
+                .map(|process| (process, rollup))
+                .map_err(|error| Refusal::Untrue(format!("its pidfd cannot be watched: {error}")))
+        });
+        match taken {
+            Ok(process) => self.note_ready(generation, who, (unborn, process)),
+            Err(Refusal::Ended) => self.give_up(number, unborn, Cause::Ended),
+            Err(Refusal::Untrue(reason)) => {
                 error!(
                     pool = self.settings.name,
                     generation,
                     worker = number,
-                    pid,
-                    "worker given up: the zygote's report makes no sense"
+                    reason,
+                    "worker given up: it is not what it was said to be"
                 );
-                if let Some(unborn) = expected {
-                    self.give_up(number, unborn, Cause::SenselessReport);
-                }
+                self.give_up(number, unborn, Cause::Untrue);
+                self.condemn_zygote("another process took the place of a worker");
             }
+        }
+    }
+
+    fn note_ready(
+        &mut self,
+        generation: u32,
+        who: Who,
+        (unborn, (process, rollup)): (Unborn, (Process, Option<File>)),
+    ) {
+        let (number, pid) = (who.0.0, process.pid());
+        let worker = unborn.born((generation, who), (process, rollup), &self.surroundings());
+        self.totals.forked += 1;
+        self.trouble = None;
+        self.workers.insert(number, worker);
+        self.state.worker_started(number);
+        if let Some(reason) = self.purge
+            && let Some(worker) = self.workers.get_mut(&number)
+        {
+            worker.kill(reason);
+        }
+        info!(
+            pool = self.settings.name,
+            generation,
+            worker = number,
+            incarnation = who.1.0,
+            pid,
+            "worker ready"
+        );
+        self.upkeep.note_forked();
+        if self.state.is_stopping() || usize::from(number) >= self.state.wanted() {
+            self.pool.memory().command(who.0, Command::Drain);
+        }
+    }
+
+    /// The zygote says that a worker has ended.
+    fn note_exited(&mut self, generation: u32, who: Who, ending: Ending) {
+        if let Some(unborn) = self.take_unborn(who) {
+            let why = ending.to_string();
+            error!(
+                pool = self.settings.name,
+                generation,
+                worker = who.0.0,
+                incarnation = who.1.0,
+                why,
+                "worker given up: it ended as soon as it was forked"
+            );
+            self.give_up(who.0.0, unborn, Cause::Ended);
+        } else if self.worker(who).is_some_and(|worker| !worker.process.has_ended()) {
+            self.condemn_zygote("it said that a worker has ended that has not");
+        } else {
+            self.settle(who, ending);
         }
     }
 
@@ -176,6 +230,7 @@ impl Supervisor {
             self.give_up(number, unborn, Cause::ZygoteDied);
         }
         self.state.zygote_gone(Instant::now());
+        self.zygote_gone_at = Some(Instant::now());
         // What it had not reaped has become ours.
         let ended: Vec<(Who, Ending)> = self.each_worker(|who, worker| Some((who, worker.process.reap()?)));
         for (who, ending) in ended {
@@ -196,6 +251,34 @@ impl Supervisor {
         }
     }
 
+    /// Children of the server have ended or were stopped. A stopped zygote would neither fork, nor say how workers end, nor end when
+    /// asked: it is killed.
+    pub(super) fn note_children(&mut self) {
+        super::process::reap_strangers(&self.kin.family);
+        let Some(zygote) = self.zygote.as_mut().filter(|zygote| !zygote.is_condemned) else {
+            return;
+        };
+        if zygote.process.is_stopped() {
+            let reason = "it was stopped by a signal";
+            warn!(
+                pool = self.settings.name,
+                generation = zygote.generation,
+                reason,
+                "zygote killed"
+            );
+            zygote.is_condemned = true;
+            zygote.boot_failure.get_or_insert_with(|| reason.to_owned());
+            zygote.process.kill();
+        }
+    }
+
+    /// Whether the zygote has just ended, or was stopped. What a worker ran that dies at the same time may have done both.
+    fn is_zygote_down(&self) -> bool {
+        let gone = self.zygote_gone_at.is_some_and(|at| at.elapsed() < TOGETHER);
+        let falls = |zygote: &Zygote| zygote.process.has_ended() || zygote.process.is_stopped();
+        gone || self.zygote.as_ref().is_some_and(falls)
+    }
+
     fn give_up(&mut self, number: u16, unborn: Unborn, cause: Cause) {
         let lost = unborn.give_up(WorkerId(number), cause, &self.surroundings());
         self.lost.insert(number, lost);
@@ -213,12 +296,12 @@ impl Supervisor {
             return;
         };
         self.lost.remove(&worker.0);
-        self.pool.worker_died(worker, incarnation, &cause.to_string());
+        let why = cause.to_string();
+        self.pool
+            .worker_died((worker, incarnation), (&why, Reruns::Allowed));
         match cause {
             Cause::ZygoteDied => self.state.lost_is_gone(worker.0),
-            Cause::SenselessReport => {
-                self.state.fork_failed(worker.0, Instant::now());
-            }
+            Cause::Untrue | Cause::Ended => self.note_not_forked(worker.0, why),
         }
     }
 
@@ -240,10 +323,15 @@ impl Supervisor {
             return;
         };
         let figures = Figures::read(&self.pool, who);
-        let why = worker
+        let mut why = worker
             .killed()
             .map_or_else(|| self.oom.explain(ending), |reason| format!("killed: {reason}"));
-        self.pool.worker_died(who.0, who.1, &why);
+        let mut reruns = Reruns::Allowed;
+        if worker.killed().is_none() && !ending.is_planned() && self.is_zygote_down() {
+            why.push_str("; its zygote ended or was stopped with it, so no request of it runs again");
+            reruns = Reruns::Refused;
+        }
+        self.pool.worker_died(who, (&why, reruns));
         let delay = self
             .state
             .worker_ended(number, ending, figures.record(), Instant::now());

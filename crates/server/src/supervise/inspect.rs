@@ -161,10 +161,7 @@ async fn inspected(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option
                 }));
             }
             FromZygote::BootFailed { reason } => return Some(Err(reason)),
-            FromZygote::Checked { .. }
-            | FromZygote::Forked { .. }
-            | FromZygote::ForkFailed { .. }
-            | FromZygote::Exited { .. } => {}
+            FromZygote::Checked { .. } | FromZygote::ForkFailed { .. } | FromZygote::Exited { .. } => {}
         }
     }
     None

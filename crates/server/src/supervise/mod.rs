@@ -12,6 +12,7 @@
 //! | `upkeep` | has both looked at |
 //! | `events` | what is heard of the processes |
 //! | `zygote`, `worker` | one process each, with its sockets and pipes |
+//! | `identity` | who a worker is, as the kernel says |
 //! | `process` | a pidfd: end, status, kill |
 //! | `socket` | control messages without blocking |
 //! | `output`, `grade` | what processes print, and its level |
@@ -31,6 +32,7 @@ mod ending;
 mod error;
 mod events;
 mod grade;
+mod identity;
 pub(crate) mod ini;
 mod inspect;
 mod kin;
@@ -57,7 +59,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ipc::control::{Fork, FromZygote, Ini, Undoing};
+use ipc::control::{Fork, FromWorker, FromZygote, Ini, Sender, Undoing};
 use ipc::server_side::WorkerMemory;
 use ipc::slot::{Incarnation, WorkerId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -71,7 +73,7 @@ pub(crate) use self::kin::Kin;
 use self::oom::OomWatch;
 use self::policy::{Action, State};
 pub(crate) use self::process::{Family, Process};
-pub(crate) use self::socket::Socket;
+pub(crate) use self::socket::{Received, Socket};
 use self::upkeep::{Measured, Upkeep};
 use self::words::Words;
 use self::worker::{Lost, Surroundings, Unborn, Who, Worker};
@@ -111,10 +113,16 @@ enum Event {
     Zygote {
         generation: u32,
         message: FromZygote,
-        fds: Vec<OwnedFd>,
+        sender: Sender,
     },
     /// A zygote is dead, and all that it said has been handed on.
     ZygoteGone { generation: u32 },
+    /// A worker that was asked for has sent its first message.
+    WorkerReady {
+        worker: WorkerId,
+        incarnation: Incarnation,
+        heard: io::Result<Received<FromWorker>>,
+    },
     /// A worker's pidfd fired, or it is certain that a lost one is gone.
     WorkerGone {
         worker: WorkerId,
@@ -126,16 +134,6 @@ enum Event {
     Measured(Measured),
 }
 
-impl Event {
-    fn said(generation: u32, (message, fds): (FromZygote, Vec<OwnedFd>)) -> Self {
-        Self::Zygote {
-            generation,
-            message,
-            fds,
-        }
-    }
-}
-
 /// One pool's processes.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -144,6 +142,8 @@ pub(crate) struct Supervisor {
     recipe: Recipe,
     state: State,
     zygote: Option<Zygote>,
+    /// When the last one ended.
+    zygote_gone_at: Option<Instant>,
     kin: Kin,
     oom: OomWatch,
     /// What booted, of which a process may live.
@@ -192,6 +192,7 @@ impl Supervisor {
             pool,
             state,
             zygote: None,
+            zygote_gone_at: None,
             kin,
             oom: OomWatch::new(),
             booted: Vec::new(),
@@ -254,7 +255,7 @@ impl Supervisor {
         tokio::select! {
             Some(event) = self.inbox.recv() => self.note(event),
             Some(order) = self.orders.recv() => self.follow(&order),
-            _ = self.children.recv() => process::reap_strangers(&self.kin.family),
+            _ = self.children.recv() => self.note_children(),
             () = alarm => self.settle_unexplained(Instant::now()),
         }
     }
@@ -331,10 +332,11 @@ impl Supervisor {
             worker: number,
             incarnation: incarnation.0,
         };
-        let zygote = self.zygote.as_ref().ok_or_else(no_zygote)?;
+        let zygote = self.zygote.as_mut().ok_or_else(no_zygote)?;
         if !zygote.fork(fork, fds) {
             return Err(no_zygote());
         }
+        unborn.listen(worker, &self.surroundings());
         self.unborn.insert(number, unborn);
         Ok(())
     }
@@ -352,9 +354,14 @@ impl Supervisor {
             Event::Zygote {
                 generation,
                 message,
-                fds,
-            } => self.note_message(generation, message, fds),
+                sender,
+            } => self.note_message(generation, message, sender),
             Event::ZygoteGone { generation } => self.note_zygote_gone(generation),
+            Event::WorkerReady {
+                worker,
+                incarnation,
+                heard,
+            } => self.note_greeting((worker, incarnation), heard),
             Event::WorkerGone { worker, incarnation } => self.note_worker_gone((worker, incarnation)),
             Event::Measured(measured) => self.note_measured(measured),
             Event::ReloadWanted { worker } => {

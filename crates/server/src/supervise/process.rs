@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipc::ask::Ask;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
@@ -91,12 +92,20 @@ impl Process {
         }
     }
 
-    /// Whether a signal has stopped it, so that it hears nothing.
+    /// Whether it has ended, reaped or not.
+    pub(super) fn has_ended(&self) -> bool {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&now)) == Ok(1)
+    }
+
+    /// Whether a signal has stopped it, so that it hears nothing. It must be our child.
     pub(super) fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        // The name before it may hold anything.
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with('T'))
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let stopped = waitid(WaitId::PidFd(self.pidfd.as_fd()), options);
+        stopped.is_ok_and(|status| status.is_some())
     }
 
     /// Kills it. A process that has ended already is no error.

@@ -1,7 +1,7 @@
 //! What the supervisor says of its processes, for `hearth status`. Runs in: server.
 
-use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use ipc::scoreboard::Stage;
@@ -12,7 +12,10 @@ use super::worker::{Figures, Worker};
 use super::{Supervisor, ini, zygote};
 use crate::config::Mode;
 use crate::dispatch::glance::Running;
-use crate::report::{self, GenerationState, WorkerState};
+use crate::report::{self, GenerationState, Smaps, WorkerState};
+
+/// Bytes of a `smaps_rollup`, at most.
+const SMAPS: usize = 4096;
 
 impl Supervisor {
     /// The pool as it is now, but for the memory of its workers, see [`measure`].
@@ -123,6 +126,7 @@ impl Supervisor {
             requests: figures.requests,
             request,
             memory: None,
+            smaps: worker.smaps.clone(),
         }
     }
 }
@@ -130,18 +134,22 @@ impl Supervisor {
 /// Adds the memory of each worker. Takes up to some milliseconds a worker: the kernel walks its pages. Blocks.
 pub(crate) fn measure(pool: &mut report::Pool) {
     for worker in &mut pool.workers {
-        worker.memory = memory_of(worker.pid).ok();
+        worker.memory = memory_of(&worker.smaps).ok();
     }
 }
 
 /// Memory that a process shares with nobody. Blocks as [`measure`].
-pub(super) fn private_bytes(pid: i32) -> io::Result<u64> {
-    Ok(memory_of(pid)?.private_bytes)
+pub(super) fn private_bytes(smaps: &Smaps) -> io::Result<u64> {
+    Ok(memory_of(smaps)?.private_bytes)
 }
 
-fn memory_of(pid: i32) -> io::Result<report::Memory> {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-    Ok(memory(&rollup))
+fn memory_of(Smaps(file): &Smaps) -> io::Result<report::Memory> {
+    let missing = || io::Error::other("a worker could not open /proc/self/smaps_rollup");
+    let mut buffer = [0; SMAPS];
+    let count = file.as_ref().ok_or_else(missing)?.read_at(&mut buffer, 0)?;
+    Ok(memory(&String::from_utf8_lossy(
+        buffer.get(..count).unwrap_or_default(),
+    )))
 }
 
 /// To milliseconds.

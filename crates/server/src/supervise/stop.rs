@@ -17,7 +17,7 @@ impl Supervisor {
     /// started any more. Cancel-safe: call [`Supervisor::cut`] instead to hurry.
     pub(crate) async fn drain(&mut self, until: Instant) {
         self.state.stop();
-        self.kill_stopped_zygote();
+        self.note_children();
         self.drain_workers();
         // Cancel-safe, as `step` is.
         while !self.no_workers() && tokio::time::timeout_at(until.into(), self.step()).await.is_ok() {}
@@ -89,20 +89,6 @@ impl Supervisor {
             worker.kill(reason);
         }
         self.workers.len()
-    }
-
-    /// It would neither end when asked, nor say how workers end, nor fork what it was told to.
-    fn kill_stopped_zygote(&self) {
-        if let Some(zygote) = self.zygote.as_ref().filter(|zygote| zygote.process.is_stopped()) {
-            let reason = "it was stopped by a signal";
-            warn!(
-                pool = self.settings.name,
-                generation = zygote.generation,
-                reason,
-                "zygote killed"
-            );
-            zygote.process.kill();
-        }
     }
 
     /// Waits for the deaths of killed workers and of the zygote, which is asked to end first.

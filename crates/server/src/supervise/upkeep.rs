@@ -256,13 +256,13 @@ impl Supervisor {
     /// Measures every worker's memory; what comes of it is an event.
     fn measure(&mut self) {
         self.upkeep.next_measurement = None;
-        let pids: Vec<(Who, i32)> = self.each_worker(|who, worker| Some((who, worker.process.pid())));
+        let workers = self.each_worker(|who, worker| Some((who, worker.smaps.clone())));
         let events = self.events.clone();
         self.tasks.spawn_blocking(move || {
             let begun = Instant::now();
             let (mut bytes, mut failure) = (Vec::new(), None);
-            for (who, pid) in pids {
-                match status::private_bytes(pid) {
+            for (who, smaps) in workers {
+                match status::private_bytes(&smaps) {
                     Ok(private) => bytes.push((who, private)),
                     Err(error) => failure = Some(error.to_string()),
                 }
@@ -287,8 +287,7 @@ impl Supervisor {
             self.upkeep.told = true;
             warn!(
                 pool = self.settings.name,
-                error,
-                "max_memory without effect: the memory of workers cannot be measured (CAP_SYS_PTRACE, if they run as another user)"
+                error, "max_memory without effect: the memory of workers cannot be measured"
             );
         }
         for ((number, incarnation), bytes) in measured.bytes {

@@ -1,6 +1,7 @@
 //! One worker: what it is forked with, and what the server keeps of it. Runs in: server.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -22,12 +23,13 @@ use super::leaks::Book;
 use super::output::{self, Speaker};
 use super::policy::Record;
 use super::process::Process;
-use super::socket::Socket;
+use super::socket::{Received, Socket};
 use super::stacks::Stacks;
 use super::upkeep::Vitals;
 use super::words::Words;
 use crate::config;
 use crate::dispatch::{PoolShared, RequestId};
+use crate::report::Smaps;
 
 /// How long the zygote's report about a dead worker is waited for.
 const REPORT_GRACE: Duration = Duration::from_millis(250);
@@ -62,7 +64,7 @@ impl ForkFds {
 #[derive(Debug)]
 pub(super) struct Unborn {
     pub(super) incarnation: Incarnation,
-    socket: Socket,
+    socket: Arc<Socket>,
     output: pipe::Receiver,
     lifeline: OwnedFd,
 }
@@ -71,11 +73,12 @@ impl Unborn {
     /// Creates everything a new worker needs.
     pub(super) fn create(incarnation: Incarnation, memory: Arc<WorkerMemory>) -> io::Result<(Self, ForkFds)> {
         let (ours, control) = control::pair()?;
+        control::ask_for_sender(ours.as_fd())?;
         let (lifeline_read, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         let (output_read, output) = pipe_with(PipeFlags::CLOEXEC)?;
         let unborn = Self {
             incarnation,
-            socket: Socket::new(ours)?,
+            socket: Arc::new(Socket::new(ours)?),
             output: pipe::Receiver::from_owned_fd(output_read)?,
             lifeline,
         };
@@ -88,6 +91,23 @@ impl Unborn {
                 output,
             },
         ))
+    }
+
+    /// Waits for the worker's first message, which becomes an event. If the worker ends without one, its zygote says so.
+    pub(super) fn listen(&self, worker: WorkerId, env: &Surroundings<'_>) {
+        let (incarnation, socket) = (self.incarnation, Arc::clone(&self.socket));
+        let events = env.events.clone();
+        env.tasks.spawn(async move {
+            if let Some(heard) = socket.receive().await.transpose() {
+                let greeting = Event::WorkerReady {
+                    worker,
+                    incarnation,
+                    heard,
+                };
+                // The supervisor is gone only when the server has stopped.
+                let _ = events.send(greeting).await;
+            }
+        });
     }
 
     /// Ends the worker, if there is one, and reports that none is left. The closed lifeline kills it; the other end of its socket
@@ -114,7 +134,7 @@ impl Unborn {
     pub(super) fn born(
         self,
         (generation, who): (u32, Who),
-        process: Process,
+        (process, rollup): (Process, Option<File>),
         env: &Surroundings<'_>,
     ) -> Worker {
         let (now, process) = (Instant::now(), Arc::new(process));
@@ -142,6 +162,7 @@ impl Unborn {
             born: now,
             vitals: Vitals::new(env.recycling, now),
             process,
+            smaps: Smaps(rollup.map(Arc::new)),
             stacks,
             gone_since: None,
             killed: None,
@@ -162,15 +183,18 @@ pub(super) struct Lost {
 pub(super) enum Cause {
     /// The zygote died before it said whether it had forked.
     ZygoteDied,
-    /// It said so without a pidfd that can be watched.
-    SenselessReport,
+    /// What said that it is the worker is another process.
+    Untrue,
+    /// It ended before it could be taken.
+    Ended,
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ZygoteDied => "its zygote died while it was forked",
-            Self::SenselessReport => "the zygote's report made no sense",
+            Self::Untrue => "another process said that it is the worker",
+            Self::Ended => "it ended as soon as it was forked",
         })
     }
 }
@@ -194,6 +218,8 @@ pub(super) struct Worker {
     /// When its fork was reported.
     pub(super) born: Instant,
     pub(super) process: Arc<Process>,
+    /// Where its memory is read.
+    pub(super) smaps: Smaps,
     /// Who waits for its word on a request.
     pub(super) stacks: Arc<Stacks>,
     pub(super) vitals: Vitals,
@@ -278,13 +304,23 @@ impl Figures {
 /// Answers what a worker asks on its socket, until it closes.
 async fn answer(
     who: Who,
-    socket: Socket,
+    socket: Arc<Socket>,
     process: Arc<Process>,
     (pool, leaks, events): (Arc<PoolShared>, Arc<Book>, mpsc::Sender<Event>),
 ) {
+    let kill = |error: &str| {
+        error!(
+            pool = pool.name(),
+            worker = who.0.0,
+            error,
+            "worker killed: it sent what is not understood"
+        );
+        process.kill();
+    };
     loop {
-        match socket.receive::<FromWorker>().await {
-            Ok(Some((FromWorker::BodyFd { slot, generation }, _))) => {
+        let received = socket.receive().await;
+        match received.and_then(|received| received.map(Received::bare).transpose()) {
+            Ok(Some(FromWorker::BodyFd { slot, generation })) => {
                 let file = pool.spooled_body(who, SlotId(slot), Gen::new(generation));
                 let fd = file.as_ref().map(|file| file.as_fd());
                 let answer = ToWorker::Body { slot, generation };
@@ -292,21 +328,18 @@ async fn answer(
                     return;
                 }
             }
-            Ok(Some((FromWorker::Leaks(found), _))) => {
+            Ok(Some(FromWorker::Leaks(found))) => {
                 if pool.has_held(who, RequestId(found.request)) {
                     leaks.note(who, &found);
                 }
             }
             // The supervisor is gone only when the server has stopped.
-            Ok(Some((FromWorker::ReloadWanted, _))) => {
+            Ok(Some(FromWorker::ReloadWanted)) => {
                 let _ = events.send(Event::ReloadWanted { worker: who.0 }).await;
             }
             Ok(None) => return,
-            Err(error) => {
-                error!(pool = pool.name(), worker = who.0.0, %error, "worker killed: it sent what is not understood");
-                process.kill();
-                return;
-            }
+            Ok(Some(FromWorker::Ready)) => return kill("it has said that it is ready before"),
+            Err(error) => return kill(&error.to_string()),
         }
     }
 }

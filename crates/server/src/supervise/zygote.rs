@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipc::control::{self, Boot, Bytes, Fork, Isolation, Method, Mode, Purpose, ToZygote, Undoing, Warmup};
+use ipc::control::{
+    self, Boot, Bytes, Fork, FromZygote, Isolation, Method, Mode, Purpose, Sender, ToZygote, Undoing, Warmup,
+};
 use ipc::server_side::PoolMemory;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -18,7 +20,7 @@ use tracing::{error, info};
 
 use super::output::{self, Speaker, Tail};
 use super::process::{Family, Process};
-use super::socket::Socket;
+use super::socket::{Received, Socket};
 use super::worker::ForkFds;
 use super::{Booted, Event, ini};
 use crate::config::{self, IsolationMethod, Pool};
@@ -59,6 +61,12 @@ pub(super) struct Zygote {
     pub(super) tail: Tail,
     /// Why it cannot boot, from its own mouth.
     pub(super) boot_failure: Option<String>,
+    /// Who it is; known once it has booted.
+    pub(super) identity: Option<Sender>,
+    /// It was killed, and nothing that it says counts.
+    pub(super) is_condemned: bool,
+    /// Forks that it was asked for, of whose failure or end it has not told.
+    forks: usize,
     orders: mpsc::Sender<Order>,
 }
 
@@ -139,6 +147,7 @@ impl Recipe {
         (tasks, family): (&TaskTracker, &Family),
     ) -> io::Result<Zygote> {
         let (ours, theirs) = control::pair()?;
+        control::ask_for_sender(ours.as_fd())?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let mut command = Command::new(&self.binary);
         command
@@ -181,6 +190,9 @@ impl Recipe {
             process,
             tail,
             boot_failure: None,
+            identity: None,
+            is_condemned: false,
+            forks: 0,
             orders,
         })
     }
@@ -213,6 +225,7 @@ fn process(settings: &config::Process) -> control::Process {
             .map(|path| path.to_string_lossy().into_owned()),
         env: settings.env.clone(),
         clear_env: settings.clear_env,
+        dumpable: settings.dumpable,
     }
 }
 
@@ -280,8 +293,25 @@ pub(super) fn explain(undoing: &Undoing) -> report::Isolation {
 
 impl Zygote {
     /// Asks for a worker. False: the zygote does not take orders any more.
-    pub(super) fn fork(&self, fork: Fork, fds: ForkFds) -> bool {
-        self.orders.try_send(Order::Fork(fork, fds)).is_ok()
+    pub(super) fn fork(&mut self, fork: Fork, fds: ForkFds) -> bool {
+        let asked = self.orders.try_send(Order::Fork(fork, fds)).is_ok();
+        self.forks += usize::from(asked);
+        asked
+    }
+
+    /// Whether it may say this now; the error says what is wrong with it. So there are never more messages than orders.
+    pub(super) fn expect(&mut self, message: &FromZygote) -> Result<(), &'static str> {
+        let has_booted = self.identity.is_some() || self.boot_failure.is_some();
+        match message {
+            FromZygote::Ready { .. } | FromZygote::BootFailed { .. } if !has_booted => Ok(()),
+            FromZygote::Ready { .. } | FromZygote::BootFailed { .. } => Err("it has booted before"),
+            FromZygote::Report(_) | FromZygote::Checked { .. } => Err("a report that nobody asked for"),
+            FromZygote::ForkFailed { .. } | FromZygote::Exited { .. } => {
+                let fewer = self.forks.checked_sub(1);
+                self.forks = fewer.ok_or("the end of a worker that nobody asked for")?;
+                Ok(())
+            }
+        }
     }
 
     /// Asks what it has booted.
@@ -327,8 +357,8 @@ async fn watch(
             received = socket.receive() => received,
             () = process.ended() => break,
         };
-        match received {
-            Ok(Some(said)) => tell(&events, Event::said(generation, said)).await,
+        match received.and_then(|received| read(received, generation, process.pid())) {
+            Ok(Some(said)) => tell(&events, said).await,
             Ok(None) => break,
             Err(error) => {
                 error!(pool, generation, %error, "zygote killed: it sent what is not understood");
@@ -341,10 +371,29 @@ async fn watch(
         process.kill();
         process.ended().await;
     }
-    while let Ok(Some(said)) = socket.receive_now() {
-        tell(&events, Event::said(generation, said)).await;
+    let last_words = || read(socket.receive_now()?, generation, process.pid());
+    while let Ok(Some(said)) = last_words() {
+        tell(&events, said).await;
     }
     tell(&events, Event::ZygoteGone { generation }).await;
+}
+
+/// Only what the zygote itself has sent is its message: others may have got hold of the socket.
+fn read(received: Option<Received<FromZygote>>, generation: u32, zygote: i32) -> io::Result<Option<Event>> {
+    let Some(received) = received else {
+        return Ok(None);
+    };
+    let sender = received.sender;
+    let message = received.bare()?;
+    match sender {
+        Some(sender) if sender.pid == zygote => Ok(Some(Event::Zygote {
+            generation,
+            message,
+            sender,
+        })),
+        Some(Sender { pid, .. }) => Err(io::Error::other(format!("process {pid} has sent it"))),
+        None => Err(io::Error::other("nobody knows who has sent it")),
+    }
 }
 
 async fn tell(events: &mpsc::Sender<Event>, event: Event) {

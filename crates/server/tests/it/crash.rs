@@ -332,7 +332,10 @@ fn workers_go_on_without_their_zygote_and_another_is_started() {
         let died = server
             .log
             .wait("worker died", |event| event["worker"] == waiting["worker"]);
-        assert_eq!(died["why"], "signal 6 (SIGABRT)");
+        assert!(
+            died["why"].as_str().unwrap().starts_with("signal 6 (SIGABRT)"),
+            "{died}"
+        );
         server.log.wait("worker ready", |event| event["incarnation"] == 2);
         assert_eq!(server.get("/after").status, 200);
     });

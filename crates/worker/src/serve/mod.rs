@@ -22,12 +22,14 @@ mod resident;
 
 use std::borrow::Cow;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ipc::control::{Fork, Mode, exit};
+use ipc::control::{self, Fork, FromWorker, Mode, exit};
 use ipc::layout::Layout;
 use ipc::logline::Level;
 use ipc::worker_side::{Identity, WorkerFds, WorkerSide};
+use rustix::fs::{OFlags, open};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use crate::host::{self, Host};
 use crate::isolation::Undo;
@@ -212,6 +214,7 @@ pub(crate) fn run(mut start: Start) -> i32 {
 
 fn connect(layout: Layout, fork: Fork, shared: Shared, own: Own) -> io::Result<(Host, OwnedFd)> {
     process::die_with_writer_of(&own.lifeline)?;
+    introduce(own.control.as_fd())?;
     process::replace(&own.output, 1)?;
     process::replace(&own.output, 2)?;
     let (worker, incarnation) = fork.who();
@@ -228,6 +231,20 @@ fn connect(layout: Layout, fork: Fork, shared: Shared, own: Own) -> io::Result<(
         },
     )?;
     Ok((Host::new(side, own.control), own.lifeline))
+}
+
+/// Tells the server that this process is the worker. PHP has done nothing in it yet.
+fn introduce(control: BorrowedFd<'_>) -> io::Result<()> {
+    let pidfd = pidfd_open(getpid(), PidfdFlags::empty())?;
+    // The server could not open it if it runs as the same user, or has few privileges.
+    let smaps = open(
+        c"/proc/self/smaps_rollup",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    );
+    let mut fds = vec![pidfd.as_fd()];
+    fds.extend(smaps.as_ref().map(AsFd::as_fd));
+    control::send(control, &FromWorker::Ready, &fds)
 }
 
 fn work(

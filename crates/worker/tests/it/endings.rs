@@ -158,7 +158,7 @@ fn an_application_that_does_not_boot_is_reported_with_its_error() {
 fn a_zygote_with_a_second_thread_does_not_fork_and_names_the_thread() {
     let (mut pool, answer) = Pool::boot(Mode::Resident, "threads.php");
     assert!(matches!(answer, FromZygote::Ready { .. }), "{answer:?}");
-    match pool.try_fork(0, 0) {
+    match *pool.try_fork(0, 0).unwrap_err() {
         FromZygote::ForkFailed { reason, .. } => assert!(reason.contains("(telemetry)"), "{reason}"),
         other => panic!("{other:?}"),
     }

@@ -193,10 +193,11 @@ impl Pool {
             .expect("the zygote talks")
     }
 
-    /// Asks for a fork and returns the answer.
-    pub(crate) fn try_fork(&mut self, worker: u16, incarnation: u16) -> FromZygote {
+    /// Asks for a fork; what the zygote says if nothing comes of it.
+    pub(crate) fn try_fork(&mut self, worker: u16, incarnation: u16) -> Result<(), Box<FromZygote>> {
         let memory = WorkerMemory::create().unwrap();
         let (ours, control) = control::pair().unwrap();
+        control::ask_for_sender(ours.as_fd()).unwrap();
         let (lifeline, lifeline_writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let (output, output_writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let id = WorkerId(worker);
@@ -213,28 +214,31 @@ impl Pool {
             ],
         )
         .unwrap();
-        let (answer, mut fds) = self.hear();
-        if let FromZygote::Forked { pid, .. } = answer {
-            self.workers.retain(|old| old.id != id);
-            self.workers.push(Worker {
-                id,
-                pid,
-                incarnation: Incarnation(incarnation),
-                memory,
-                control: ours,
-                pidfd: fds.remove(0),
-                output,
-                ended: false,
-                _lifeline: lifeline_writer,
-            });
+        if wait_for(&[ours.as_fd(), self.socket.as_fd()]) == [1] {
+            return Err(Box::new(self.hear().0));
         }
-        answer
+        let mut packet = control::receive_packet(ours.as_fd())
+            .unwrap()
+            .expect("the worker talks");
+        assert_eq!(packet.message::<FromWorker>().unwrap(), FromWorker::Ready);
+        self.workers.retain(|old| old.id != id);
+        self.workers.push(Worker {
+            id,
+            pid: packet.sender.unwrap().pid,
+            incarnation: Incarnation(incarnation),
+            memory,
+            control: ours,
+            pidfd: packet.fds.remove(0),
+            output,
+            ended: false,
+            _lifeline: lifeline_writer,
+        });
+        Ok(())
     }
 
     /// Forks a worker.
     pub(crate) fn fork(&mut self, worker: u16, incarnation: u16) {
-        let answer = self.try_fork(worker, incarnation);
-        assert!(matches!(answer, FromZygote::Forked { .. }), "{answer:?}");
+        self.try_fork(worker, incarnation).unwrap();
     }
 
     /// Waits for the end of a worker: its number, exit code and signal.

@@ -1,0 +1,186 @@
+//! Who a worker is: the kernel's word, not the worker's or the zygote's.
+//!
+//! A worker's first message comes with the credentials of the process that sent it (`SO_PASSCRED`) and with a pidfd. The worker is
+//! taken if both are about the same process, and that process has the user and group of the zygote. So whoever sends messages can at
+//! most offer a process that sends them itself and that the pool's user may signal anyway: no message makes the server signal
+//! another one. Called by `events`. Runs in: server.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use ipc::control::{FromWorker, Sender};
+use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};
+
+use super::socket::{Received, close_elsewhere};
+
+/// A worker that may be taken.
+#[derive(Debug)]
+pub(super) struct Attested {
+    pub(super) pid: i32,
+    pub(super) pidfd: OwnedFd,
+    /// Its `smaps_rollup`, which the server could not open itself unless it had `CAP_SYS_PTRACE`.
+    pub(super) rollup: Option<File>,
+}
+
+/// Why a worker is not taken.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It has ended since.
+    Ended,
+    /// What was said is not so.
+    Untrue(String),
+}
+
+/// Looks at a worker's first message. `zygote` is who has forked it.
+pub(super) fn attest(
+    heard: io::Result<Received<FromWorker>>,
+    zygote: Option<Sender>,
+) -> Result<Attested, Refusal> {
+    let untrue = |why: String| Err(Refusal::Untrue(why));
+    let received = match heard {
+        Ok(received) => received,
+        Err(error) => return untrue(error.to_string()),
+    };
+    let verdict = check(&received, zygote);
+    let mut fds = received.fds.into_iter();
+    let (pidfd, rollup) = (fds.next(), fds.next());
+    close_elsewhere(fds.collect());
+    match (verdict, pidfd) {
+        (Ok(pid), Some(pidfd)) => Ok(Attested {
+            pid,
+            pidfd,
+            rollup: rollup.and_then(|file| rollup_of(pid, file)),
+        }),
+        (Err(refusal), pidfd) => {
+            close_elsewhere(pidfd.into_iter().chain(rollup).collect());
+            Err(refusal)
+        }
+        (Ok(_), None) => untrue("a worker without a pidfd".to_owned()),
+    }
+}
+
+/// The process id.
+fn check(received: &Received<FromWorker>, zygote: Option<Sender>) -> Result<i32, Refusal> {
+    let untrue = |why: String| Err(Refusal::Untrue(why));
+    let (Some(sender), Some(zygote)) = (received.sender, zygote) else {
+        return untrue("nobody knows who sent its first message".to_owned());
+    };
+    let Sender { pid, uid, gid } = sender;
+    if received.message != FromWorker::Ready {
+        return untrue(format!("process {pid} began with another message"));
+    }
+    if (uid, gid) != (zygote.uid, zygote.gid) {
+        return untrue(format!(
+            "process {pid}, of user {uid} and group {gid}, said that it is the worker; the pool has user {} and group {}",
+            zygote.uid, zygote.gid
+        ));
+    }
+    let Some(pidfd) = received.fds.first() else {
+        return untrue(format!("process {pid} sent no pidfd"));
+    };
+    match process_of(pidfd) {
+        Ok(Some(named)) if named == pid && pid == zygote.pid => {
+            untrue("the zygote said that it is the worker".to_owned())
+        }
+        Ok(Some(named)) if named == pid => Ok(pid),
+        Ok(Some(named)) => untrue(format!("process {pid} said that process {named} is the worker")),
+        Ok(None) => Err(Refusal::Ended),
+        Err(error) => untrue(format!(
+            "process {pid} sent something else than its pidfd: {error}"
+        )),
+    }
+}
+
+/// The process that a pidfd names; `None` once it has ended and was waited for.
+fn process_of(pidfd: &OwnedFd) -> io::Result<Option<i32>> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))?;
+    let line = about.lines().find_map(|line| line.strip_prefix("Pid:"));
+    let pid: i32 = line
+        .and_then(|pid| pid.trim().parse().ok())
+        .ok_or_else(|| io::Error::other("it names no process"))?;
+    Ok((pid > 0).then_some(pid))
+}
+
+/// The descriptor if it is what it should be: others could take for ever to be read.
+fn rollup_of(pid: i32, file: OwnedFd) -> Option<File> {
+    let is_proc = fstatfs(file.as_fd()).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC);
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    if is_proc && name.is_ok_and(|name| name.ends_with(format!("{pid}/smaps_rollup"))) {
+        return Some(file.into());
+    }
+    close_elsewhere(vec![file]);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, PidfdFlags, getgid, getpid, getuid, pidfd_open};
+
+    use super::*;
+
+    fn me() -> Sender {
+        Sender {
+            pid: getpid().as_raw_nonzero().get(),
+            uid: getuid().as_raw(),
+            gid: getgid().as_raw(),
+        }
+    }
+
+    fn pidfd(pid: i32) -> OwnedFd {
+        pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
+    }
+
+    fn said(sender: Option<Sender>, fds: Vec<OwnedFd>) -> Result<Attested, Refusal> {
+        let zygote = Sender { pid: 1, ..me() };
+        let message = FromWorker::Ready;
+        attest(Ok(Received { message, sender, fds }), Some(zygote))
+    }
+
+    #[test]
+    fn a_worker_is_the_process_that_says_so() {
+        let rollup = File::open("/proc/self/smaps_rollup").unwrap();
+        let worker = said(Some(me()), vec![pidfd(me().pid), rollup.into()]).unwrap();
+        assert_eq!((worker.pid, worker.rollup.is_some()), (me().pid, true));
+    }
+
+    #[test]
+    fn what_is_no_account_of_its_memory_is_left() {
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        for file in [reader, File::open("/proc/self/statm").unwrap().into()] {
+            let worker = said(Some(me()), vec![pidfd(me().pid), file]).unwrap();
+            assert!(worker.rollup.is_none());
+        }
+    }
+
+    #[test]
+    fn a_worker_that_has_ended_is_no_lie() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pidfd = pidfd(child.id().try_into().unwrap());
+        child.wait().unwrap();
+        assert!(matches!(said(Some(me()), vec![pidfd]), Err(Refusal::Ended)));
+    }
+
+    #[test]
+    fn another_process_another_user_and_no_process_are_refused() {
+        let file = || OwnedFd::from(File::open("/dev/null").unwrap());
+        let stranger = Sender {
+            uid: me().uid + 1,
+            ..me()
+        };
+        let table = [
+            (Some(me()), vec![pidfd(1)], "process 1 is the worker"),
+            (Some(stranger), vec![pidfd(me().pid)], "the pool has user"),
+            (Some(Sender { pid: 1, ..me() }), vec![pidfd(1)], "the zygote said"),
+            (Some(me()), vec![file()], "it names no process"),
+            (Some(me()), vec![], "no pidfd"),
+            (None, vec![pidfd(me().pid)], "nobody knows"),
+        ];
+        for (sender, fds, expected) in table {
+            match said(sender, fds) {
+                Err(Refusal::Untrue(why)) => assert!(why.contains(expected), "{why}"),
+                other => panic!("{expected}: {other:?}"),
+            }
+        }
+    }
+}
