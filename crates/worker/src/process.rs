@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
 
 use crate::arena;
 
@@ -40,6 +40,16 @@ pub(crate) fn prepare() -> io::Result<()> {
 pub(crate) fn die_with_parent() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(())
+}
+
+/// Whether other processes of the user may look into this one and all forked from it, and whether a core file may be written of it.
+pub(crate) fn set_dumpable(is_dumpable: bool) -> io::Result<()> {
+    let behavior = if is_dumpable {
+        DumpableBehavior::Dumpable
+    } else {
+        DumpableBehavior::NotDumpable
+    };
+    Ok(set_dumpable_behavior(behavior)?)
 }
 
 fn ignore(signal: libc::c_int) {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ipc::control::{Process, Resource};
 use rustix::fs::Mode;
-use rustix::process::{DumpableBehavior, Rlimit, geteuid, set_dumpable_behavior};
+use rustix::process::{Rlimit, geteuid};
 
 use crate::{privileges, process};
 
@@ -58,7 +58,9 @@ pub(crate) fn apply(settings: &Process) -> Result<(), String> {
         };
         change_to(&account).map_err(|why| format!("{who}: {why}"))?;
     }
-    privileges::give_up()
+    privileges::give_up(settings.dumpable)?;
+    // PHP and the application are no concern of other processes of the user, nor of what a script starts.
+    process::set_dumpable(settings.dumpable).map_err(|error| format!("prctl: {error}"))
 }
 
 fn join(cgroup: &Path) -> io::Result<()> {
@@ -200,11 +202,11 @@ fn change_to(account: &Account) -> Result<(), String> {
     }
     // SAFETY: touches no memory.
     succeed("setresgid", unsafe { libc::setresgid(gid, gid, gid) })?;
+    privileges::keep_over_change();
     // SAFETY: as above.
     succeed("setresuid", unsafe { libc::setresuid(uid, uid, uid) })?;
     privileges::is_entirely(uid, gid)?;
-    // Another user costs a process both (prctl(2)): its own /proc, which the rewind reads, and its end with the server.
-    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(|error| format!("prctl: {error}"))?;
+    // Another user costs a process its end with the server (prctl(2)).
     process::die_with_parent().map_err(|error| format!("prctl: {error}"))
 }
 

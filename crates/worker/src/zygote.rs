@@ -17,6 +17,7 @@ use std::time::Instant;
 use ipc::control::{
     self, Boot, Fork, FromZygote, Mode, Process, Purpose, Report, Resource, ToZygote, ZYGOTE_SOCKET,
 };
+use ipc::logline::Level;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
@@ -147,6 +148,13 @@ fn start(socket: OwnedFd, boot: Boot, shared: Shared) -> Result<Option<Zygote>, 
 
 fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
     setup::apply(&boot.process).map_err(|why| format!("pool.{}.{why}", boot.pool))?;
+    if let Some(warning) = core_without_dump(&boot.process) {
+        host::log(
+            None,
+            Level::WARNING,
+            format!("pool.{}.{warning}", boot.pool).as_bytes(),
+        );
+    }
     let own = obstacles::descriptors();
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     let resident = boot.mode == Mode::Resident;
@@ -208,6 +216,14 @@ fn explain(what: &str) -> String {
     } else {
         format!("{what}:\n{errors}")
     }
+}
+
+/// A setting that another one leaves without effect.
+fn core_without_dump(settings: &Process) -> Option<&'static str> {
+    let mut limits = settings.rlimits.iter();
+    let wants_core = limits.any(|&(resource, limit)| resource == Resource::Core && limit != Some(0));
+    (wants_core && !settings.dumpable)
+        .then_some("rlimits.core: no core file is written as long as `dumpable` is false")
 }
 
 /// Limits of memory that may be why PHP says nothing.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Context;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing::subscriber::NoSubscriber;
 
 use super::{Failure, Run, https, logging};
@@ -13,6 +14,8 @@ use crate::logs::Logs;
 
 /// Serves until told to stop.
 pub(super) fn serve(sources: Sources, https: bool, run: Run) -> Result<(), Failure> {
+    // Keys, and the requests of all pools, are in its memory: no script that has its user may look there.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("closing the server's memory to others")?;
     let inherited = Inherited::take()?;
     let complaint = inherited.complaint();
     let outcome = serve_with(sources, inherited, (https, run));

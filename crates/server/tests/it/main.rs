@@ -60,6 +60,7 @@ mod scaling;
 mod sites;
 mod status;
 mod stop;
+mod strangers;
 mod strict;
 mod symfony;
 mod thin_client;

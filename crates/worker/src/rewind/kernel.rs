@@ -17,6 +17,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
 use super::regions::PAGE;
+use crate::process;
 
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
 const UFFD_API: u64 = 0xaa;
@@ -115,14 +116,26 @@ fn address(value: u64) -> usize {
 pub(super) struct Pagemap(OwnedFd);
 
 impl Pagemap {
-    /// Of this process.
+    /// Of this process. The file belongs to root unless the process is dumpable; so that becomes true, for as long as it takes. Only
+    /// where the server runs as the same user can a process of that user use the moment (see `privileges`).
     pub(super) fn open() -> io::Result<Self> {
-        let fd = rustix::fs::open(
-            c"/proc/self/pagemap",
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        Ok(Self(fd))
+        let open = || {
+            rustix::fs::open(
+                c"/proc/self/pagemap",
+                OFlags::RDONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+        };
+        let opened = match open() {
+            Err(rustix::io::Errno::ACCESS) => {
+                process::set_dumpable(true)?;
+                let opened = open();
+                process::set_dumpable(false)?;
+                opened
+            }
+            opened => opened,
+        };
+        Ok(Self(opened?))
     }
 
     /// Fills `found` with what there is in `range`; how many entries, and the address to go on from.

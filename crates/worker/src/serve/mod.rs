@@ -35,9 +35,9 @@ use crate::host::{self, Host};
 use crate::isolation::Undo;
 use crate::leaks::Sampler;
 use crate::php::{End, Find, Param, Php, Request};
-use crate::process;
 use crate::rewind::{Descriptors, Rewinder};
 use crate::title::Title;
+use crate::{privileges, process};
 
 /// What a worker starts with.
 pub(crate) struct Start {
@@ -262,6 +262,11 @@ fn work(
             return exit::PROTOCOL;
         }
     };
+    // From now on it belongs to requests.
+    if let Err(error) = privileges::give_up_shield() {
+        host.say(Level::ERROR, &format!("starting the worker: {error}"));
+        return exit::PROTOCOL;
+    }
     while host.begin(&mut head) {
         let mut variables: Vec<Param<'_>> = params;
         let request = request::read(&head, &mut variables);
