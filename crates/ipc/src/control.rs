@@ -102,7 +102,7 @@ pub struct Undoing {
     pub reason: String,
 }
 
-/// The ini files that PHP has read, and what it makes of errors before the application changes that.
+/// The ini files that PHP has read, and what they say of errors, before the application changes that, and of bodies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ini {
     /// The php.ini, as `php_ini_loaded_file()` names it.
@@ -115,6 +115,8 @@ pub struct Ini {
     pub log_errors: bool,
     /// Where they are logged, if not to the server.
     pub error_log: Option<String>,
+    /// Bytes of a body that PHP takes (`post_max_size`); 0: any number.
+    pub post_max_size: u64,
 }
 
 /// Server → zygote.

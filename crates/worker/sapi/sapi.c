@@ -531,6 +531,11 @@ const char *sapi_php_version(void)
 	return standard ? standard->version : PHP_VERSION;
 }
 
+int64_t sapi_post_max_size(void)
+{
+	return SG(post_max_size);
+}
+
 void sapi_stop(void)
 {
 	zend_error_cb = next_error_cb;

@@ -231,6 +231,8 @@ const char *sapi_ini_loaded(void);
 const char *sapi_ini_scanned(void);
 /* After sapi_boot(): the value of a setting before any script changed it; NULL: there is none of that name. */
 const char *sapi_ini_value(const char *name);
+/* After sapi_boot(): bytes of a body that PHP takes; 0 or less: any number. */
+int64_t     sapi_post_max_size(void);
 /* Zygote, after sapi_boot(): a response that a fatal error ends has status 500, also where PHP shows the error in it. */
 void       sapi_errors_are_500(void);
 /* Zygote, after sapi_boot(): scripts do not change to their own folder. */

@@ -220,6 +220,7 @@ unsafe extern "C" {
     fn sapi_answer(look: c_int, end: c_int);
     fn sapi_depute(process: c_int);
     fn sapi_php_version() -> *const c_char;
+    fn sapi_post_max_size() -> i64;
     fn sapi_stop();
 }
 
@@ -377,7 +378,7 @@ impl<E: Exchange + 'static> Php<E> {
         unsafe { sapi_compiles(script.as_ptr()) }
     }
 
-    /// The ini files that PHP has read, and what it makes of errors before a script changes that.
+    /// The ini files that PHP has read, and what they say of errors, before a script changes that, and of bodies.
     pub(crate) fn ini(&self) -> Ini {
         let text = |text: *const c_char| -> Option<String> {
             // SAFETY: null, or a string of PHP's that no script runs to change.
@@ -403,6 +404,8 @@ impl<E: Exchange + 'static> Php<E> {
             display_errors: is_on(value(c"display_errors")),
             log_errors: is_on(value(c"log_errors")),
             error_log: value(c"error_log"),
+            // SAFETY: PHP is booted.
+            post_max_size: u64::try_from(unsafe { sapi_post_max_size() }).unwrap_or(0),
         }
     }
 

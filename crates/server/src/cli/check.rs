@@ -11,7 +11,7 @@ use anyhow::Context;
 use super::{Failure, image, serve};
 use crate::app;
 use crate::app::check::Findings;
-use crate::config::{Config, Loaded, Pool, Requests, Sources, format_duration};
+use crate::config::{Config, Limits, Loaded, Pool, Requests, Sources, format_duration};
 use crate::edge::survey::survey;
 use crate::edge::tls;
 
@@ -55,7 +55,7 @@ fn describe(Loaded { config, .. }: &Loaded, findings: &Findings, text: &mut Stri
         line(text, "certificate", &certificate);
     }
     line(text, "reactors", &config.reactors.to_string());
-    line(text, "body", &format!("at most {}", config.limits.body_bytes));
+    line(text, "body", &most(&config.limits));
     for (pool, php) in config.pools.iter().zip(&findings.php) {
         if config.pools.len() > 1 {
             // Writing to a String cannot fail.
@@ -116,4 +116,15 @@ fn describe_pool(pool: &Pool, text: &mut String) {
 pub(super) fn line(text: &mut String, name: &str, value: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{name:>15}: {value}");
+}
+
+/// Bytes of a body. PHP says its own when it has booted.
+fn most(limits: &Limits) -> String {
+    match limits.body_bytes {
+        Some(set) => format!("at most {set}"),
+        None => format!(
+            "at most {}, or post_max_size where that is more",
+            Limits::BODY_BYTES
+        ),
+    }
 }

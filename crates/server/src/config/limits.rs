@@ -44,8 +44,8 @@ pub struct Limits {
     pub header_bytes: ByteSize,
     /// Headers in a request. Default 100. 431.
     pub header_count: usize,
-    /// Bytes of a request's body. Default 1 GiB. 413.
-    pub body_bytes: ByteSize,
+    /// Bytes of a request's body. Default: [`Limits::BODY_BYTES`], or the `post_max_size` of the pool's PHP where that is more. 413.
+    pub body_bytes: Option<ByteSize>,
     /// Part of the body kept in memory; more goes to a spool file. Default 256 KiB.
     pub body_memory: ByteSize,
     /// From the first byte of a request (or the connection's start) to the end of its headers. Default 10 s. 408.
@@ -71,6 +71,14 @@ pub struct Limits {
     pub response_memory: ByteSize,
     /// Size of a response's spool file; beyond it the worker waits for the client. Default 2 GiB.
     pub response_spool: ByteSize,
+    /// Size of all spool files together. Default: a tenth of what is free in the folder for them when the server starts. A request whose body has no room gets
+    /// 503; a worker whose response has none waits for the client.
+    pub spool_bytes: Option<ByteSize>,
+}
+
+impl Limits {
+    /// Bytes of a body where nothing says that there may be more.
+    pub const BODY_BYTES: ByteSize = ByteSize::mib(64);
 }
 
 impl Default for Limits {
@@ -78,7 +86,7 @@ impl Default for Limits {
         Self {
             header_bytes: ByteSize::kib(64),
             header_count: 100,
-            body_bytes: ByteSize::gib(1),
+            body_bytes: None,
             body_memory: ByteSize::kib(256),
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
@@ -91,6 +99,7 @@ impl Default for Limits {
             connections: 10_000,
             response_memory: ByteSize::mib(1),
             response_spool: ByteSize::gib(2),
+            spool_bytes: None,
         }
     }
 }
@@ -104,7 +113,7 @@ pub(super) fn limits(reader: &mut Reader) -> Limits {
         // hyper refuses a buffer below 8 KiB.
         header_bytes: reader.size("limits.header_bytes", default.header_bytes, kib(8)..=HEADER_BYTES),
         header_count: reader.number("limits.header_count", default.header_count, 1..=10_000),
-        body_bytes: reader.size("limits.body_bytes", default.body_bytes, ByteSize(0)..=gib(1024)),
+        body_bytes: reader.size_if_set("limits.body_bytes", ByteSize(0)..=gib(1024)),
         body_memory: reader.size(
             "limits.body_memory",
             default.body_memory,
@@ -137,5 +146,6 @@ pub(super) fn limits(reader: &mut Reader) -> Limits {
             default.response_spool,
             ByteSize(0)..=gib(1024),
         ),
+        spool_bytes: reader.size_if_set("limits.spool_bytes", ByteSize(0)..=gib(1024 * 1024)),
     }
 }

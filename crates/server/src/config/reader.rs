@@ -291,15 +291,22 @@ impl Reader {
         default: ByteSize,
         range: RangeInclusive<ByteSize>,
     ) -> ByteSize {
-        let Some(Setting { value, origin, .. }) = self.take(key) else {
-            return default;
-        };
+        self.size_if_set(key, range).unwrap_or(default)
+    }
+
+    /// The same without a default.
+    pub(super) fn size_if_set(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<ByteSize>,
+    ) -> Option<ByteSize> {
+        let Setting { value, origin, .. } = self.take(key)?;
         let read = match &value {
             Value::Text(text) => text.parse::<ByteSize>(),
             other => other.to_string().parse(),
         };
         match read {
-            Ok(size) if range.contains(&size) => return size,
+            Ok(size) if range.contains(&size) => return Some(size),
             Ok(_) => {
                 self.wrong(
                     origin,
@@ -310,7 +317,7 @@ impl Reader {
             }
             Err(error) => self.wrong(origin, key, &value, &error.to_string()),
         }
-        default
+        None
     }
 
     /// Notes that the value of `key`, written at `origin`, cannot be used.

@@ -87,7 +87,7 @@ fn an_empty_folder_has_the_defaults() {
     assert_eq!(config.reactors, cores);
     assert_eq!(usize::from(config.pools[0].workers), (2 * cores).clamp(2, 256));
     assert_eq!(config.pools[0].request_timeout, Duration::from_mins(1));
-    assert_eq!(config.limits.body_bytes, ByteSize::gib(1));
+    assert_eq!(config.limits.body_bytes, None);
     assert_eq!(config.dir, project.0);
     assert_eq!(
         config.pools[0].worker_binary.file_name().unwrap(),
@@ -140,7 +140,7 @@ fn a_flag_takes_toml_or_plain_text() {
     let config = project.load(&set).config;
     assert_eq!(config.pools[0].root, project.0.join("7"));
     assert_eq!(config.limits.body_timeout, Duration::from_secs(5));
-    assert_eq!(config.limits.body_bytes, ByteSize::mib(1));
+    assert_eq!(config.limits.body_bytes, Some(ByteSize::mib(1)));
     assert!(!config.log.access);
     assert_eq!(config.pools[0].php_ini, Some(project.0.join("a b.ini")));
     let warmed = project.load(&["pool.web.warmup=requests", "pool.web.warmup_paths=['/a?b=%20c']"]);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::spool::NoRoom;
+
 /// What went wrong with one exchange.
 #[derive(Debug, thiserror::Error)]
 pub enum DispatchError {
@@ -51,6 +53,9 @@ pub enum DispatchError {
     /// The server is stopping and takes no new request. 503.
     #[error("the server is stopping")]
     Stopping,
+    /// A spool file would have become too large. 503.
+    #[error("no room for a spool file: {0}")]
+    NoRoom(#[from] NoRoom),
     /// Reading or writing a spool file failed. 500.
     #[error("spool file: {0}")]
     Spool(#[from] std::io::Error),

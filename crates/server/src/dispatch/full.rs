@@ -24,6 +24,14 @@ struct State {
 }
 
 impl Refusals {
+    /// None yet.
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(State {
+            refused: 0,
+            said: None,
+        }))
+    }
+
     /// Counts one. `Some`: it is time to say something, of so many.
     pub(super) fn add(&self, now: Instant) -> Option<u64> {
         let mut state = lock(&self.0);

@@ -1,10 +1,9 @@
 //! The door: [`Pool::send`]. And what reactors share with `supervise`: [`PoolShared`].
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use ipc::head::BodyKind;
@@ -24,6 +23,7 @@ use super::lease::Lease;
 use super::reactor::Side;
 use super::relay::Buffering;
 use super::slots::Start;
+use super::spool::SpoolFile;
 use super::workers::WorkerOrder;
 use super::{DispatchError, Request, RequestBody, RequestId, Response};
 use crate::config;
@@ -45,6 +45,8 @@ pub struct PoolShared {
     queue_timeout: std::time::Duration,
     stopping: AtomicBool,
     refusals: Refusals,
+    /// Bytes; 0 until PHP has said it.
+    post_max_size: AtomicU64,
 }
 
 /// What [`PoolShared::create`] makes.
@@ -116,6 +118,7 @@ impl PoolShared {
             waiting: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             refusals: Refusals::default(),
+            post_max_size: AtomicU64::new(0),
         });
         Ok(Created {
             shared,
@@ -181,13 +184,20 @@ impl PoolShared {
         }
     }
 
+    /// Supervise: PHP takes bodies of so many bytes; 0: of any size.
+    pub fn set_post_max_size(&self, bytes: u64) {
+        let bytes = if bytes == 0 { u64::MAX } else { bytes };
+        // Relaxed: a number, no more.
+        self.post_max_size.store(bytes, Ordering::Relaxed);
+    }
+
     /// Supervise: a worker asks for the spooled body of the exchange that it runs. `None`: it does not run it.
     pub fn spooled_body(
         &self,
         holder: (WorkerId, Incarnation),
         slot: SlotId,
         generation: Gen,
-    ) -> Option<Arc<File>> {
+    ) -> Option<Arc<SpoolFile>> {
         let per_reactor = self.memory.layout().slots_per_reactor;
         let desk = self.desks.get(usize::from(slot.0) / per_reactor)?;
         match self.memory.look(slot, generation) {
@@ -291,6 +301,12 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// Bytes of a body that PHP takes; 0 until it has said so.
+    pub fn post_max_size(&self) -> u64 {
+        // Relaxed: a number, no more.
+        self.shared.post_max_size.load(Ordering::Relaxed)
+    }
+
     /// Runs the request in a worker. Dropping the future abandons the request: it is taken back if no worker has it yet, else PHP is
     /// told that the client has gone.
     pub async fn send(&self, request: Request) -> Result<Response, DispatchError> {

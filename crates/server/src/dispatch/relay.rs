@@ -1,11 +1,10 @@
 //! A response that is still being produced, or larger than a lane.
 //!
 //! A task of its own (the pump) empties the lane as fast as the worker fills it, so that a slow client never holds a worker: into
-//! memory up to `limits.response_memory` (less where memory is scarce), then into a spool file up to `limits.response_spool`; only then the worker waits. The
-//! client's side ([`Outlet`]) takes from memory; the pump refills that from the spool file, in order.
+//! memory up to `limits.response_memory` (less where memory is scarce), then into a spool file up to `limits.response_spool`; only then,
+//! or when there is no room for spool files, the worker waits. The client's side ([`Outlet`]) takes from memory; the pump refills that from the spool file, in order.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -22,17 +21,23 @@ use tracing::warn;
 
 use super::held::{self, Held};
 use super::lease::{Lease, Progress, Reading};
-use super::{DispatchError, RequestId, lock, spool};
+use super::spool::{self, SpoolFile};
+use super::{DispatchError, RequestId, lock};
 use crate::config::Limits;
 
 /// Bytes of a response that are kept in memory where memory is scarce. hyper keeps 16 such pieces beside it.
 const SCARCE: usize = 4 * 1024;
+
+/// What goes from a lane to a file at a time, at most.
+const PIECE: u64 = LANE_BYTES as u64;
 
 /// How much of a response may wait for its client, and where.
 #[derive(Clone, Debug)]
 pub(super) struct Buffering {
     memory: usize,
     spool: u64,
+    /// Bytes of all spool files.
+    all_spools: u64,
     folder: Arc<PathBuf>,
 }
 
@@ -43,6 +48,7 @@ impl Buffering {
                 .unwrap_or(usize::MAX)
                 .max(LANE_BYTES),
             spool: limits.response_spool.0,
+            all_spools: spool::limit(limits.spool_bytes, folder).0,
             folder: Arc::new(folder.to_path_buf()),
         }
     }
@@ -95,6 +101,7 @@ pub(super) fn start(lease: Lease, reading: Reading, first: Bytes, buffering: Buf
         buffering,
         shared: Arc::clone(&shared),
         spool: None,
+        has_no_room: false,
     };
     let pump = AbortOnDropHandle::new(tokio::spawn(pump.run()));
     Outlet { shared, _pump: pump }
@@ -136,9 +143,11 @@ impl Body for Outlet {
 /// A file between the lane and memory.
 #[derive(Debug)]
 struct Spool {
-    file: Arc<File>,
+    file: Arc<SpoolFile>,
     written: u64,
     read: u64,
+    /// Its file system had room for another piece.
+    has_space: bool,
 }
 
 struct Pump {
@@ -148,6 +157,8 @@ struct Pump {
     buffering: Buffering,
     shared: Arc<Mutex<Shared>>,
     spool: Option<Spool>,
+    /// There was no room when it should have become larger: the client must take something first.
+    has_no_room: bool,
     /// Pool and request, for the log.
     whose: (String, RequestId),
 }
@@ -184,7 +195,14 @@ impl Pump {
 
     async fn pump(&mut self) -> Result<(), DispatchError> {
         loop {
-            match poll_fn(|cx| self.poll_step(cx)).await? {
+            // Tried again when the client, or the worker, has done something.
+            let mut may_spill = !std::mem::take(&mut self.has_no_room);
+            let step = poll_fn(|cx| {
+                let step = self.poll_step(cx, may_spill);
+                may_spill = true;
+                step
+            });
+            match step.await? {
                 Step::Refill => self.refill().await?,
                 Step::Forward => {
                     let bytes = self.take_lane(self.buffering.memory().min(LANE_BYTES))?;
@@ -201,7 +219,7 @@ impl Pump {
         }
     }
 
-    fn poll_step(&self, cx: &Context<'_>) -> Poll<Result<Step, DispatchError>> {
+    fn poll_step(&self, cx: &Context<'_>, may_spill: bool) -> Poll<Result<Step, DispatchError>> {
         // Both wakers first, so that what comes in while we look wakes again.
         if let Some(lease) = &self.lease {
             lease.wake_me(cx);
@@ -227,7 +245,7 @@ impl Pump {
             if spooled == 0 && queued < self.buffering.memory() {
                 return Poll::Ready(Ok(Step::Forward));
             }
-            if self.spool.as_ref().map_or(0, |spool| spool.written) < self.buffering.spool {
+            if may_spill && self.spool.as_ref().map_or(0, |spool| spool.written) < self.buffering.spool {
                 return Poll::Ready(Ok(Step::Spill));
             }
             return Poll::Pending;
@@ -263,12 +281,19 @@ impl Pump {
     }
 
     async fn spill(&mut self) -> Result<(), DispatchError> {
-        let bytes = self.take_lane(LANE_BYTES)?;
-        let spool = match &mut self.spool {
+        let mut spool = match self.spool.take() {
             Some(spool) => spool,
-            None => self.spool.insert(Spool::create(&self.buffering.folder).await?),
+            None => Spool::create(&self.buffering.folder).await?,
         };
-        spool.append(bytes).await?;
+        match spool.make_room(self.buffering.all_spools).await {
+            Ok(()) => spool.append(self.take_lane(LANE_BYTES)?).await?,
+            Err(DispatchError::NoRoom(why)) => {
+                spool::say(why);
+                self.has_no_room = true;
+            }
+            Err(other) => return Err(other),
+        }
+        self.spool = Some(spool);
         Ok(())
     }
 
@@ -285,18 +310,36 @@ impl Pump {
 impl Spool {
     async fn create(folder: &Path) -> io::Result<Self> {
         let folder = folder.to_path_buf();
-        let file = blocking(move || spool::unnamed_file(&folder)).await?;
+        let file = blocking(move || SpoolFile::create(&folder)).await?;
         Ok(Self {
             file: Arc::new(file),
             written: 0,
             read: 0,
+            has_space: false,
         })
+    }
+
+    /// Counts the next piece, if all spool files, of `limit` bytes together, and the file system have room for it.
+    async fn make_room(&mut self, limit: u64) -> Result<(), DispatchError> {
+        self.file.count(PIECE, limit)?;
+        if !self.has_space {
+            let file = Arc::clone(&self.file);
+            let checked = blocking(move || Ok(file.check_space(PIECE))).await?;
+            checked.inspect_err(|_| self.file.settle(self.written))?;
+            self.has_space = true;
+        }
+        Ok(())
     }
 
     async fn append(&mut self, bytes: Vec<u8>) -> io::Result<()> {
         let (file, at, count) = (Arc::clone(&self.file), self.written, bytes.len());
-        blocking(move || file.write_all_at(&bytes, at)).await?;
+        let written = blocking(move || {
+            file.file().write_all_at(&bytes, at)?;
+            Ok(file.check_space(PIECE).is_ok())
+        });
+        self.has_space = written.await?;
         self.written += count as u64;
+        self.file.settle(self.written);
         Ok(())
     }
 
@@ -306,9 +349,10 @@ impl Spool {
         let (file, at, count) = (Arc::clone(&self.file), self.read, left.min(limit));
         let bytes = blocking(move || {
             let mut bytes = vec![0; count];
-            file.read_exact_at(&mut bytes, at)?;
+            file.file().read_exact_at(&mut bytes, at)?;
             if count == left {
-                file.set_len(0)?;
+                file.file().set_len(0)?;
+                file.settle(0);
             }
             Ok(bytes)
         });

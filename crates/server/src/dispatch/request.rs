@@ -1,13 +1,13 @@
 //! A request on its way to a worker: encoded head and received body.
 
 use std::fmt;
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::Interim;
+use super::spool::SpoolFile;
 
 /// Number of a request, unique in this server's life; shown in logs, error pages and to PHP as `HEARTH_REQUEST_ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub enum RequestBody {
     /// In an unlinked file of `len` bytes, handed to the worker by descriptor.
     Spooled {
         /// Open for reading; the worker reads with `pread` from offset 0.
-        file: File,
+        file: SpoolFile,
         /// Bytes.
         len: u64,
     },

@@ -1,6 +1,5 @@
 //! The slots of one reactor, and who waits for each: plain data without a lock of its own.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use ipc::slot::{Gen, SlotId, WorkerId};
 use tracing::warn;
 
 use super::deadlines::Asked;
+use super::spool::SpoolFile;
 use super::{DispatchError, RequestId};
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) struct Entry {
     pub(super) failure: Option<DispatchError>,
     /// Set when the worker that holds the exchange has died: what it published is still read from here.
     pub(super) dead: Option<(WorkerId, Arc<WorkerMemory>)>,
-    pub(super) spool: Option<Arc<File>>,
+    pub(super) spool: Option<Arc<SpoolFile>>,
     /// `None`: no worker has it or can get it. It is not queued yet, was taken back, or its worker is dead.
     pub(super) ticket: Option<Ticket>,
     /// Since when that ticket has been seen pulled by a worker that has not claimed it.
@@ -73,7 +73,7 @@ pub(super) struct Start {
     pub(super) request: RequestId,
     pub(super) idempotent: bool,
     pub(super) since: Instant,
-    pub(super) spool: Option<Arc<File>>,
+    pub(super) spool: Option<Arc<SpoolFile>>,
 }
 
 impl Slots {

@@ -4,7 +4,6 @@
 //! read no faster than the disk takes it. What was cut short is an error, never a request. Called by `exchange`. Runs in: server, on a
 //! reactor; the file's writes on tokio's blocking threads.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -14,9 +13,11 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout};
 
 use super::reply::Refusal;
-use crate::config::Config;
+use super::{Backend, Site};
+use crate::config::{ByteSize, Config, Limits};
 use crate::dispatch::held::{self, Held};
-use crate::dispatch::{DispatchError, RequestBody, spool};
+use crate::dispatch::spool::{self, NoRoom, SpoolFile};
+use crate::dispatch::{DispatchError, RequestBody};
 
 /// Frames below this size are copied together: many small chunks would each hold a read buffer of hyper's.
 const SMALL: usize = 4096;
@@ -24,19 +25,26 @@ const SMALL: usize = 4096;
 /// Bytes of a body that are kept in memory where memory is scarce.
 const SCARCE: u64 = 4 * 1024;
 
-/// Receives `body`. `announced` is its length by its header.
+/// Bytes that the body of a request to pool number `pool` may have.
+pub(super) fn limit<B: Backend>(backend: &B, site: &Site<B::Pools>, pool: usize) -> ByteSize {
+    let usual = || Limits::BODY_BYTES.max(backend.post_max_size((&site.pools, pool)));
+    site.config.limits.body_bytes.unwrap_or_else(usual)
+}
+
+/// Receives `body`. `announced` is its length by its header, `limit` that which it may have.
 pub(super) async fn receive(
     mut body: impl Body<Data = Bytes> + Unpin,
-    announced: Option<u64>,
+    (announced, limit): (Option<u64>, ByteSize),
     config: &Config,
 ) -> Result<RequestBody, Refusal> {
     let limits = &config.limits;
-    if announced.is_some_and(|n| n > limits.body_bytes.0) {
-        return Err(Refusal::BodyTooLarge);
-    }
+    let all_spools = spool::limit(limits.spool_bytes, &config.spool_dir);
+    let room = all_spools.max(limits.body_memory);
+    check_size(announced.unwrap_or(0), limit, room)?;
     let started = Instant::now();
     let mut parts = Parts::default();
-    let mut spool: Option<File> = None;
+    let mut spool: Option<SpoolFile> = None;
+    let place = (&*config.spool_dir, all_spools);
     let mut received: u64 = 0;
     let mut held = Held::default();
     loop {
@@ -49,9 +57,7 @@ pub(super) async fn receive(
         // Trailers are dropped: CGI has no place for them.
         let Ok(data) = frame.into_data() else { continue };
         received += data.len() as u64;
-        if received > limits.body_bytes.0 {
-            return Err(Refusal::BodyTooLarge);
-        }
+        check_size(received, limit, room)?;
         let elapsed = started.elapsed();
         if elapsed > limits.body_timeout && received < limits.body_min_rate.saturating_mul(elapsed.as_secs())
         {
@@ -60,13 +66,13 @@ pub(super) async fn receive(
         parts.push(data);
         let share = if held::is_scarce() { SCARCE } else { u64::MAX };
         if parts.len as u64 > limits.body_memory.0.min(share) {
-            spool = Some(store(spool, &config.spool_dir, parts.take()).await?);
+            spool = Some(store(spool, place, parts.take()).await?);
         }
         held.set(parts.len);
     }
     match spool {
         Some(file) => {
-            let file = store(Some(file), &config.spool_dir, parts.take()).await?;
+            let file = store(Some(file), place, parts.take()).await?;
             Ok(RequestBody::Spooled { file, len: received })
         }
         None if received == 0 => Ok(RequestBody::Empty),
@@ -74,26 +80,45 @@ pub(super) async fn receive(
     }
 }
 
-async fn store(spool: Option<File>, dir: &Path, parts: Vec<Bytes>) -> Result<File, Refusal> {
-    let dir = if spool.is_none() {
-        dir.to_path_buf()
-    } else {
-        std::path::PathBuf::new()
-    };
-    let written = tokio::task::spawn_blocking(move || {
-        let mut file = match spool {
-            Some(file) => file,
-            None => spool::unnamed_file(&dir)?,
-        };
-        for part in &parts {
-            file.write_all(part)?;
-        }
-        io::Result::Ok(file)
-    });
-    match written.await {
-        Ok(result) => result.map_err(|e| Refusal::Dispatch(DispatchError::Spool(e))),
-        Err(lost) => Err(Refusal::Dispatch(DispatchError::Spool(io::Error::other(lost)))),
+/// Refuses a body that has more bytes than it may, or than there could ever be room for.
+fn check_size(bytes: u64, limit: ByteSize, room: ByteSize) -> Result<(), Refusal> {
+    if bytes <= limit.min(room).0 {
+        return Ok(());
     }
+    if bytes <= limit.0 {
+        spool::say(NoRoom::TooLarge);
+    }
+    Err(Refusal::BodyTooLarge)
+}
+
+async fn store(
+    spool: Option<SpoolFile>,
+    (folder, limit): (&Path, ByteSize),
+    parts: Vec<Bytes>,
+) -> Result<SpoolFile, Refusal> {
+    let folder = spool.is_none().then(|| folder.to_path_buf());
+    let written = tokio::task::spawn_blocking(move || {
+        let spool = match spool {
+            Some(spool) => spool,
+            None => SpoolFile::create(&folder.unwrap_or_default())?,
+        };
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        spool.count(bytes, limit.0)?;
+        spool.check_space(bytes)?;
+        for part in &parts {
+            spool.file().write_all(part)?;
+        }
+        Ok(spool)
+    });
+    let written = written
+        .await
+        .unwrap_or_else(|lost| Err(io::Error::other(lost).into()));
+    written.map_err(|error: DispatchError| {
+        if let DispatchError::NoRoom(why) = &error {
+            spool::say(*why);
+        }
+        Refusal::Dispatch(error)
+    })
 }
 
 /// The received pieces that are still in memory.

@@ -154,7 +154,8 @@ async fn answer<B: Backend>(
     let (mut received, newer) = (RequestBody::Empty, OnceCell::new());
     if record.unread && matches!(route, Route::Script(_)) {
         // Boxed, as are files: their states would make the future of every request, which hyper moves, larger.
-        let result = Box::pin(body::receive(body, announced, &site.config)).await;
+        let limit = body::limit(&shared.backend, site, pool);
+        let result = Box::pin(body::receive(body, (announced, limit), &site.config)).await;
         received = result.map_err(|refusal| named(refusal, record))?;
         record.unread = false;
         // The site may be another by now, and the pools of the first one may be gone.

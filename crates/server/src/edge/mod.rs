@@ -35,6 +35,7 @@ mod transport;
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::config::ByteSize;
 use crate::dispatch::{DispatchError, Pool, Reactor, Request, Response};
 
 pub(crate) use listen::split;
@@ -55,6 +56,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
         pools: (&Self::Pools, usize),
         request: Request,
     ) -> impl Future<Output = Result<Response, DispatchError>> + Send;
+
+    /// Bytes of a body that PHP takes in pool `number` of `pools`.
+    fn post_max_size(&self, pools: (&Self::Pools, usize)) -> ByteSize;
 
     /// Called at each turn of a connection: a reactor that never rests would not see otherwise that responses have come in.
     fn look(&self) {}
@@ -83,6 +87,11 @@ impl Backend for Dispatch {
             // Never: each pool has a door on each reactor.
             None => Err(DispatchError::Stopping),
         }
+    }
+
+    fn post_max_size(&self, (pools, number): (&Self::Pools, usize)) -> ByteSize {
+        let door = pools.get(number).and_then(|doors| doors.get(self.number));
+        ByteSize(door.map_or(0, Pool::post_max_size))
     }
 
     fn look(&self) {

@@ -39,6 +39,7 @@ impl Supervisor {
                 undoing,
                 ini,
             } => {
+                self.pool.set_post_max_size(ini.post_max_size);
                 let booted = Booted {
                     generation,
                     php_version,

@@ -322,7 +322,7 @@ async fn answer(
         match received.and_then(|received| received.map(Received::bare).transpose()) {
             Ok(Some(FromWorker::BodyFd { slot, generation })) => {
                 let file = pool.spooled_body(who, SlotId(slot), Gen::new(generation));
-                let fd = file.as_ref().map(|file| file.as_fd());
+                let fd = file.as_ref().map(|spool| spool.file().as_fd());
                 let answer = ToWorker::Body { slot, generation };
                 if socket.send(&answer, fd.as_slice()).await.is_err() {
                     return;

@@ -58,6 +58,7 @@ mod replace;
 mod rules;
 mod scaling;
 mod sites;
+mod spooling;
 mod status;
 mod stop;
 mod strangers;

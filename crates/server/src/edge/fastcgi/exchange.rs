@@ -200,10 +200,10 @@ impl<B: Backend, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, B, S> 
             Err(Unreadable::Nul) => return Err(Refusal::BadRequest("NUL in a parameter").into()),
         };
         entry.describe(&variables);
-        request::check::<B>(&variables, &self.shared.sites).await?;
+        let limit = request::admit(&variables, self.shared).await?;
         let announced = request::announced(&variables)?;
         let mut stdin = Stdin::new(&mut self.wire, begun.id, announced);
-        let received = body::receive(&mut stdin, announced, &self.config).await;
+        let received = body::receive(&mut stdin, (announced, limit), &self.config).await;
         let (broken_off, ended) = stdin.end();
         self.is_unread = !ended;
         let received = match broken_off {

@@ -16,12 +16,13 @@ use tracing::warn;
 
 use super::script::{self, Named, Script};
 use super::variables::Variables;
-use crate::config::{Config, Mode};
+use crate::config::{ByteSize, Config, Mode};
 use crate::dispatch::{Request, RequestBody, RequestId};
 use crate::edge::check::is_idempotent;
+use crate::edge::connection::Shared;
 use crate::edge::reply::Refusal;
 use crate::edge::site::route;
-use crate::edge::{Backend, Site, Sites, site};
+use crate::edge::{Backend, Site, Sites, body, site};
 
 /// What is to be done.
 pub(super) enum Plan<P> {
@@ -48,25 +49,32 @@ pub(super) fn announced(variables: &Variables<'_>) -> Result<Option<u64>, Refusa
     }
 }
 
-/// Refuses what no script can be asked, and a client that asks too often.
-pub(super) async fn check<B: Backend>(
+/// Refuses what no script can be asked, and a client that asks too often; else says how large the body may be.
+pub(super) async fn admit<B: Backend>(
     variables: &Variables<'_>,
-    sites: &Sites<B::Pools>,
-) -> Result<(), Refusal> {
+    shared: &Shared<B>,
+) -> Result<ByteSize, Refusal> {
     if variables.filled(b"REQUEST_METHOD").is_none() {
         return Err(Refusal::BadRequest("REQUEST_METHOD is missing"));
     }
+    let sites = &shared.sites;
     let site = sites.open().await.map_err(Refusal::Broken)?;
-    let Some(rate) = &site.config.rate else {
-        return Ok(());
-    };
-    let header = |name: &HeaderName| {
-        let name = name.as_str().to_ascii_uppercase().replace('-', "_");
-        variables.get(format!("HTTP_{name}").as_bytes())
-    };
-    let client = variables.text(b"REMOTE_ADDR").parse().ok();
-    let asked = sites.clients.ask(rate, (&path(variables)?, header), client);
-    asked.map_err(Refusal::TooManyRequests)
+    let path = path(variables)?;
+    if let Some(rate) = &site.config.rate {
+        let header = |name: &HeaderName| {
+            let name = name.as_str().to_ascii_uppercase().replace('-', "_");
+            variables.get(format!("HTTP_{name}").as_bytes())
+        };
+        let client = variables.text(b"REMOTE_ADDR").parse().ok();
+        let asked = sites.clients.ask(rate, (&path, header), client);
+        asked.map_err(Refusal::TooManyRequests)?;
+    }
+    let (pool, _) = site.pick_for(|| host(variables), &path);
+    Ok(body::limit(&shared.backend, &site, pool))
+}
+
+fn host(variables: &Variables<'_>) -> String {
+    site::plain_name(variables.get(b"HTTP_HOST").unwrap_or_default())
 }
 
 /// The path that is asked for.
@@ -89,10 +97,7 @@ pub(super) async fn plan<B: Backend>(
 ) -> Result<Plan<B::Pools>, Refusal> {
     let site = sites.open().await.map_err(Refusal::Broken)?;
     let path = path(&variables)?;
-    let (pool, router) = site.pick_for(
-        || site::plain_name(variables.get(b"HTTP_HOST").unwrap_or_default()),
-        &path,
-    );
+    let (pool, router) = site.pick_for(|| host(&variables), &path);
     let mode = router.mode();
     drop(path);
     let script = script::settle(&mut variables, look);

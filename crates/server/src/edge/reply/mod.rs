@@ -100,6 +100,8 @@ pub(super) enum Ending {
     QueueFull,
     /// No worker became free.
     QueueTimeout,
+    /// There was no room for a spool file.
+    SpoolFull,
     /// The worker died.
     WorkerDied,
     /// The worker broke the protocol.
@@ -125,6 +127,7 @@ impl fmt::Display for Ending {
             Self::ClientGone => "client-gone",
             Self::QueueFull => "queue-full",
             Self::QueueTimeout => "queue-timeout",
+            Self::SpoolFull => "spool-full",
             Self::WorkerDied => "worker-died",
             Self::BadResponse => "bad-response",
             Self::RequestTimeout => "request-timeout",
@@ -200,6 +203,7 @@ pub(super) fn dispatch_outcome(error: &DispatchError) -> (StatusCode, Ending) {
             (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Ending::BadRequest)
         }
         DispatchError::Stopping => (StatusCode::SERVICE_UNAVAILABLE, Ending::Stopping),
+        DispatchError::NoRoom(_) => (StatusCode::SERVICE_UNAVAILABLE, Ending::SpoolFull),
         DispatchError::Spool(_) => (StatusCode::INTERNAL_SERVER_ERROR, Ending::Internal),
     }
 }
@@ -211,7 +215,8 @@ pub(super) fn report(id: RequestId, refusal: &Refusal) {
             error!(%id, error = %e, "request failed");
         }
         Refusal::File(e) => error!(%id, error = %e, "static file not read"),
-        Refusal::Dispatch(e @ DispatchError::HeadTooLarge { .. }) => {
+        // `spool` says so, once in a while.
+        Refusal::Dispatch(e @ (DispatchError::HeadTooLarge { .. } | DispatchError::NoRoom(_))) => {
             debug!(%id, reason = %e, "request refused");
         }
         Refusal::Dispatch(e) => warn!(%id, error = %e, "request failed"),

@@ -19,7 +19,7 @@ fn a_request_with_length_and_coding_ends_its_connection() {
 fn bodies_are_received_whole_and_spooled_when_big() {
     let server = Server::start(Mode::Resident, |l| {
         l.body_memory = ByteSize(8);
-        l.body_bytes = ByteSize::kib(64);
+        l.body_bytes = Some(ByteSize::kib(64));
     });
     let post = |head: &str, body: &str| {
         server.exchange(

@@ -12,6 +12,7 @@ use ipc::head::RequestReader;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Backend;
+use crate::config::ByteSize;
 use crate::dispatch::{DispatchError, Request, RequestBody, Response, ResponseBody};
 
 /// Answers with the variables it got, or as the target says.
@@ -25,6 +26,10 @@ pub(super) struct Echo {
 
 impl Backend for Echo {
     type Pools = ();
+
+    fn post_max_size(&self, ((), _): (&(), usize)) -> ByteSize {
+        ByteSize(0)
+    }
 
     async fn send(&self, ((), _): (&(), usize), request: Request) -> Result<Response, DispatchError> {
         let reader = RequestReader::new(&request.head).unwrap();
@@ -121,7 +126,7 @@ fn describe(vars: &[(String, String)], body: &RequestBody) -> String {
             out += &["body: memory ", &String::from_utf8_lossy(&parts.concat()), "\n"].concat();
         }
         RequestBody::Spooled { file, len } => {
-            let size = file.metadata().unwrap().len();
+            let size = file.file().metadata().unwrap().len();
             writeln!(out, "body: spooled {size} of {len}").unwrap();
         }
     }

@@ -203,7 +203,7 @@ fn a_body_is_as_long_as_announced_or_the_request_is_refused() {
 fn a_big_body_is_spooled_and_one_too_big_is_refused_on_a_connection_that_goes_on() {
     let server = Server::speaking(Protocol::FastCgi, Mode::Classic, |limits| {
         limits.body_memory = ByteSize(1000);
-        limits.body_bytes = ByteSize(200_000);
+        limits.body_bytes = Some(ByteSize(200_000));
     });
     let big = vec![b'x'; 150_000];
     let answer = exchange(
