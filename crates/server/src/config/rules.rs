@@ -155,16 +155,22 @@ fn rule(fields: &mut Fields<'_>) -> Rule {
         let name = fields.name.clone();
         fields.problem(format!("`{name}` has no `path`; \"*\" is any"));
     }
-    let action = action(fields, &paths);
+    let not = patterns(fields, "not");
+    let missing = fields.switch("missing").unwrap_or(false);
+    let matches = |path: &str| {
+        let fits = |pattern: &Pattern| pattern.fit(path.as_bytes()).is_some();
+        !missing && paths.iter().any(fits) && !not.iter().any(fits)
+    };
+    let action = action(fields, &paths, &matches);
     Rule {
         paths,
-        not: patterns(fields, "not"),
+        not,
         hosts: fields.list(
             "host",
             super::resolve::is_host,
             "expected for instance \"example.com\" or \"*.example.com\", in small letters and without a port",
         ),
-        missing: fields.switch("missing").unwrap_or(false),
+        missing,
         action,
         headers: headers(fields),
         cache_control: fields.text("cache_control").and_then(|(text, setting)| {
@@ -193,7 +199,14 @@ fn unknown_name<'a>(text: &'a str, paths: &[Pattern]) -> Option<&'a str> {
     })
 }
 
-fn action(fields: &mut Fields<'_>, paths: &[Pattern]) -> Option<Action> {
+/// Whether a redirection leads to where the rule applies again, so that the client would go round in circles. `matches` says where
+/// it does for sure.
+fn goes_in_circles(to: &str, matches: &impl Fn(&str) -> bool) -> bool {
+    let path = to.split(['?', '#']).next().unwrap_or(to);
+    path == "{path}" || path.starts_with('/') && !path.contains('{') && matches(path)
+}
+
+fn action(fields: &mut Fields<'_>, paths: &[Pattern], matches: &impl Fn(&str) -> bool) -> Option<Action> {
     let redirect = fields.text("redirect");
     let rewrite = fields.text("rewrite");
     let deny = fields.switch("deny").unwrap_or(false);
@@ -222,6 +235,9 @@ fn action(fields: &mut Fields<'_>, paths: &[Pattern]) -> Option<Action> {
             || to.starts_with("http://");
         if !is_one || HeaderValue::try_from(&to).is_err() {
             let form = "expected a path that begins with a /, or a URL that begins with https:// or http://";
+            fields.wrong("redirect", &setting, form);
+        } else if goes_in_circles(&to, matches) {
+            let form = "that is a path to which the rule applies again, without end; except it with `not`";
             fields.wrong("redirect", &setting, form);
         }
         let status = fields.in_list(status, &[301, 302, 303, 307, 308]).unwrap_or(302);

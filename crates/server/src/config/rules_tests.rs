@@ -88,3 +88,35 @@ headers = { Content-Length = '3' }
     assert!(two.contains("`pool.web.rules.0` has no `path`"), "{two}");
     assert!(two.contains("more than one of"), "{two}");
 }
+
+#[test]
+fn a_redirection_to_itself_is_refused() {
+    let rule = |name: &str, rule: &str| load(name, &format!("[[pool.web.rules]]\n{rule}\n"));
+    for (name, text) in [
+        ("circle-any", "path = '*'\nredirect = '/login?from=x'"),
+        ("circle-one", "path = ['/b', '/a']\nredirect = '/a'"),
+        ("circle-below", "path = '/old/*'\nredirect = '/old/new'"),
+        ("circle-path", "path = '/a'\nredirect = '{path}?again'"),
+    ] {
+        let said = rule(name, text).unwrap_err();
+        assert!(
+            said.starts_with("DIR/hearth.toml:3: `pool.web.rules.0.redirect` is ")
+                && said.contains("applies again"),
+            "{said}"
+        );
+    }
+    for (name, text) in [
+        ("line-not", "path = '*'\nnot = '/login'\nredirect = '/login'"),
+        (
+            "line-missing",
+            "path = '/a/*'\nmissing = true\nredirect = '/a/index.html'",
+        ),
+        (
+            "line-host",
+            "path = '*'\nhost = 'a.b'\nredirect = 'https://www.a.b{path}'",
+        ),
+        ("line-slash", "path = '/a'\nredirect = '{path}/'"),
+    ] {
+        assert!(rule(name, text).is_ok(), "{name}");
+    }
+}

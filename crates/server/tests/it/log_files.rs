@@ -94,7 +94,7 @@ fn a_file_that_cannot_be_opened_is_an_error_at_the_start_and_a_warning_later() {
     let failed = Server::fail(&App::of_tests(), &[&setting]);
     assert_eq!(failed.status.code(), Some(1));
     failed.log.wait_for_line(&format!(
-        "error: starting the log: opening {} (log.access_file): No such file or directory",
+        "error: --set {setting}: opening {} (log.access_file): No such file or directory",
         missing.display()
     ));
 

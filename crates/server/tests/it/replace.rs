@@ -173,6 +173,7 @@ fn a_binary_whose_application_is_not_well_replaces_nothing() {
 fn a_binary_without_the_application_replaces_nothing() {
     let folder = Folder::new("lost");
     folder.write("public/index.php", "<?php echo 'on';");
+    folder.write("public/style.css", "");
     let server = Server::start(&folder.app(), &[]);
     fs::remove_file(folder.file("public/index.php")).unwrap();
     server.signal(Signal::USR2);
