@@ -209,12 +209,15 @@ impl Supervisor {
         if self.state.is_stopping() {
             debug!(pool = self.settings.name, generation, %why, "zygote ended");
         } else if self.state.is_booting() {
-            let error = match zygote.boot_failure {
-                Some(reason) => StartError::Boot { reason },
-                None => StartError::unexplained(why, &zygote.tail.text()),
+            let (pool, ended) = (&self.settings.name, why.of_zygote());
+            let error = if let Some(reason) = zygote.boot_failure {
+                // The reason has been logged.
+                debug!(pool, generation, why = ended, "zygote did not boot");
+                StartError::Boot { reason }
+            } else {
+                error!(pool, generation, why = ended, "zygote did not boot");
+                StartError::unexplained(why, &zygote.tail.text())
             };
-            let why = why.of_zygote();
-            error!(pool = self.settings.name, generation, why, "zygote did not boot");
             self.trouble = Some(error.to_string());
             self.start_error.get_or_insert(error);
         } else {
