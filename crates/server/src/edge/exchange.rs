@@ -72,7 +72,10 @@ pub(super) async fn respond<B: Backend>(
             let (status, ending) = refusal.outcome();
             record.set(status, ending);
             record.unread |= refusal.closes();
-            let plain = reply::refused(record.id, &refusal, &head.method);
+            let mut plain = reply::refused(record.id, &refusal, &head.method);
+            if let Refusal::Broken(why) = &refusal {
+                reply::as_json_if_wanted(&mut plain, head, why);
+            }
             match manners.place.take() {
                 Some(place) => {
                     Box::pin(error_pages::stand_in(

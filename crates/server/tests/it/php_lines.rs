@@ -320,3 +320,23 @@ fn the_access_log_is_written_before_the_last_line_of_the_log() {
     let at = |part: &str| text.find(part).unwrap();
     assert!(at("/?last=1") < at("server stopped"), "{text}");
 }
+
+#[test]
+fn a_folder_in_which_nothing_answers_is_told_once_and_shown_with_dev() {
+    let folder = Folder::with("nothing", &[("notes.txt", "x")]);
+    let server = start(folder.app(), &[]);
+    let first = server.get("/");
+    assert_eq!(first.status, 404);
+    assert!(!first.text().contains("index.php"), "{}", first.text());
+    server.get("/");
+    let event = server.log.wait("nothing answers /", |_| true);
+    assert!(event["why"].as_str().unwrap().contains("no index.php"), "{event}");
+    assert_eq!(server.log.count("nothing answers /"), 1);
+    drop(server);
+    let server = start(folder.app().with_flag("--dev"), &[]);
+    let page = server.get("/").text();
+    assert!(
+        page.contains("<p>there is no index.php or index.html in "),
+        "{page}"
+    );
+}

@@ -92,6 +92,19 @@ fn a_server_whose_first_code_does_not_boot_waits_for_better() {
     let page = server.get("/");
     assert_eq!(page.status, 500);
     assert!(page.text().contains("src/answer.php"), "{}", page.text());
+    let mut client = server.connect();
+    let asking = b"GET / HTTP/1.1\r\nhost: a\r\naccept: application/json\r\n\r\n";
+    client.raw(asking).unwrap();
+    let answer = client.read().unwrap();
+    let said: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (500, Some("application/json"))
+    );
+    assert!(
+        said["error"].as_str().unwrap().contains("src/answer.php"),
+        "{said}"
+    );
     save(&server, &folder, "return 'at last';");
     assert_eq!(server.get("/").text(), "at last");
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{BufMut, Bytes};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, request};
 use tracing::{debug, error, warn};
 
 use self::body::Content;
@@ -43,6 +43,8 @@ pub(super) enum Refusal {
     BadRequest(&'static str),
     /// The path names nothing.
     NotFound,
+    /// Nothing answers `/`; the text says why, to whoever works on it.
+    NoIndex(Option<String>),
     /// A rule says so.
     Denied(StatusCode),
     /// The script has said so, and the site has a page of its own for it.
@@ -142,7 +144,7 @@ impl Refusal {
     pub(super) fn outcome(&self) -> (StatusCode, Ending) {
         match self {
             Self::BadRequest(_) => (StatusCode::BAD_REQUEST, Ending::BadRequest),
-            Self::NotFound => (StatusCode::NOT_FOUND, Ending::Refused),
+            Self::NotFound | Self::NoIndex(_) => (StatusCode::NOT_FOUND, Ending::Refused),
             Self::Denied(status) => (*status, Ending::Refused),
             Self::Script(status) => (*status, Ending::Ok),
             Self::Method(_) => (StatusCode::METHOD_NOT_ALLOWED, Ending::Refused),
@@ -165,6 +167,7 @@ impl Refusal {
     pub(super) fn closes(&self) -> bool {
         match self {
             Self::NotFound
+            | Self::NoIndex(_)
             | Self::Denied(_)
             | Self::Script(_)
             | Self::Precondition
@@ -230,6 +233,7 @@ pub(super) fn refused(id: RequestId, refusal: &Refusal, method: &Method) -> http
     let (status, _) = refusal.outcome();
     let page = match refusal {
         Refusal::Broken(why) => broken_page(why),
+        Refusal::NoIndex(Some(why)) => page_saying(status, id, why),
         _ => page(status, id),
     };
     let length = page.len();
@@ -270,6 +274,26 @@ pub(super) fn refused(id: RequestId, refusal: &Refusal, method: &Method) -> http
         headers.insert(header::CONNECTION, CLOSE);
     }
     response
+}
+
+/// For a client that asks for JSON and not for HTML: `{"error": "…"}` in the place of the page.
+pub(super) fn as_json_if_wanted(response: &mut http::Response<Content>, head: &request::Parts, why: &str) {
+    let accepts = |kind| {
+        let all = head.headers.get_all(header::ACCEPT).iter();
+        all.flat_map(|value| value.to_str())
+            .any(|value| value.contains(kind))
+    };
+    if !accepts("application/json") || accepts("text/html") {
+        return;
+    }
+    let text = serde_json::json!({ "error": why }).to_string() + "\n";
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if head.method == Method::HEAD {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+    } else {
+        *response.body_mut() = Content::Whole(Bytes::from(text));
+    }
 }
 
 /// The same as bytes, for a connection that hyper has given up.
@@ -521,11 +545,19 @@ fn is_stopping(refusal: &Refusal) -> bool {
 
 /// Tells nothing but the status and the number to look for in the log.
 fn page(status: StatusCode, id: RequestId) -> Bytes {
+    page_saying(status, id, "")
+}
+
+fn page_saying(status: StatusCode, id: RequestId, why: &str) -> Bytes {
+    let why = match why.replace('&', "&amp;").replace('<', "&lt;") {
+        none if none.is_empty() => none,
+        why => format!("<p>{why}</p>\n"),
+    };
     let reason = status.canonical_reason().unwrap_or("Error");
     let code = status.as_u16();
     Bytes::from(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{code} {reason}</title></head>\n<body>\n\
-         <h1>{code} {reason}</h1>\n<p>Request {id}</p>\n</body>\n</html>\n"
+         <h1>{code} {reason}</h1>\n{why}<p>Request {id}</p>\n</body>\n</html>\n"
     ))
 }
 

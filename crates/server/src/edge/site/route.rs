@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
 use tokio::time::Instant;
+use tracing::warn;
 
 use super::htaccess::{Access, Folders};
 use super::private;
@@ -71,6 +72,9 @@ pub(in crate::edge) struct Router {
     /// See [`Pool::internal`].
     internal: Vec<(String, PathBuf)>,
     pages: Pages,
+    /// Whoever asks is told why nothing answers.
+    dev: bool,
+    no_index_told: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -114,6 +118,8 @@ impl Router {
             rules: pool.rules.clone(),
             internal: pool.internal.clone(),
             pages: Pages::new(pool),
+            dev: pool.dev,
+            no_index_told: AtomicBool::new(false),
         }
     }
 
@@ -231,7 +237,23 @@ impl Router {
         if Lookup::find(&html) == Found::File && self.access(&html, files, now) != Access::Closed {
             return Ok(Route::File(html));
         }
+        if path == b"/" && self.front.is_none() {
+            return Err(self.no_index());
+        }
         self.front(Refusal::NotFound)
+    }
+
+    /// Nothing answers `/`, which is logged once.
+    fn no_index(&self) -> Refusal {
+        let why = format!(
+            "there is no index.php or index.html in {}, and `script` names no front controller",
+            self.root.display()
+        );
+        // Relaxed: a flag of its own.
+        if !self.no_index_told.swap(true, Ordering::Relaxed) {
+            warn!(pool = &*self.pool, why, "nothing answers /");
+        }
+        Refusal::NoIndex(self.dev.then_some(why))
     }
 
     /// What `.htaccess` files say of what is at `full`.
