@@ -243,6 +243,7 @@ fn with_liar(lie: &str, victim: u32, test: impl Fn(&Server)) {
 const LIAR: &str = r#"#!/usr/bin/python3 -B
 import array, json, os, socket, subprocess, time
 zygote = socket.socket(fileno=0)
+INI = {"scanned": [], "display_errors": False, "log_errors": True, "post_max_size": 0}
 
 def say(to, message, fds=()):
     socket.send_fds(to, [json.dumps(message).encode()], list(fds))
@@ -252,7 +253,7 @@ def order():
     return json.loads(message), fds
 
 order()
-say(zygote, {"ready": {"php_version": "8.2.0", "boot_ms": 1, "undoing": None}})
+say(zygote, {"ready": {"php_version": "8.2.0", "boot_ms": 1, "undoing": None, "ini": INI}})
 message, fds = order()
 worker = socket.socket(fileno=fds[2])
 fork = message["fork"]
@@ -300,7 +301,7 @@ const LIES: [(&str, &str, &str); 11] = [
         "the end of a worker that nobody asked for",
     ),
     (
-        "say(zygote, {'ready': {'php_version': '8.2.0', 'boot_ms': 1, 'undoing': None}})",
+        "say(zygote, {'ready': {'php_version': '8.2.0', 'boot_ms': 1, 'undoing': None, 'ini': INI}})",
         "zygote killed: it sent what is not understood",
         "it has booted before",
     ),
