@@ -15,6 +15,7 @@
 //! | [`scoreboard`] | figures about each worker |
 //! | [`ask`] | signals to a worker in the midst of a request |
 //! | [`control`] | messages over sockets: fork, forked, exited, … with descriptors |
+//! | [`account`] | users and groups, by name or number |
 //! | [`logline`] | what a worker says on its output pipe: writer and reader |
 //! | [`inherited`] | descriptors that a service manager hands to the server |
 //! | [`fault`] | death at a chosen point, for tests |
@@ -23,6 +24,7 @@
 //! Loom's atomics are larger than words, so what maps memory does not exist under `--cfg loom`; the models drive the functions
 //! of `slot`, `queue` and `wake`.
 
+pub mod account;
 pub mod ask;
 pub mod body;
 pub mod control;

@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 const EVERY: &[&str] = &["*"];
 
 /// Modules of the server, and the modules that each may name besides itself.
-const LAYERS: [(&str, &[&str]); 10] = [
-    ("config", &[]),
+const LAYERS: [(&str, &[&str]); 12] = [
+    ("rights", &[]),
+    ("trust", &["rights"]),
+    ("config", &["rights", "trust"]),
     ("report", &[]),
-    ("sockets", &[]),
-    ("logs", &["config"]),
-    ("dispatch", &["config"]),
-    ("edge", &["config", "sockets", "dispatch"]),
+    ("sockets", &["trust"]),
+    ("logs", &["rights", "trust", "config"]),
+    ("dispatch", &["rights", "config"]),
+    ("edge", &["rights", "trust", "config", "sockets", "dispatch"]),
     ("supervise", &["config", "report", "dispatch"]),
     ("admin", &["config", "report", "sockets"]),
     ("app", EVERY),

@@ -16,6 +16,7 @@ use tracing::error;
 
 use crate::dispatch::{Pool, Reactor, Side};
 use crate::edge::{self, Dispatch, Listener, Sites};
+use crate::rights;
 
 /// How long file operations under way may take once a reactor has ended.
 const SHUTDOWN: Duration = Duration::from_secs(1);
@@ -53,7 +54,12 @@ impl Reactors {
             let (handle, end) = (runtime.handle().clone(), cut.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("reactor-{number}"))
-                .spawn(move || live(runtime, &end))
+                .spawn(move || {
+                    if let Err(error) = rights::begin_reactor() {
+                        error!(%error, "reactor does not act as the user of a pool");
+                    }
+                    live(runtime, &end);
+                })
                 .with_context(|| format!("starting the thread of reactor {number}"))?;
             let seat = Seat {
                 reactor,

@@ -21,7 +21,7 @@ use super::descriptors;
 use super::reactors::Reactors;
 use super::release::{Booting, Phase, Release};
 use crate::admin::Outcome;
-use crate::config::{Config, Listen, Pool, Sources};
+use crate::config::{Config, Listen, Pool, Reading, Sources};
 use crate::dispatch;
 use crate::edge;
 use crate::report::{Reloaded, Totals};
@@ -46,6 +46,8 @@ pub(super) type Past = BTreeMap<String, Totals>;
 pub(super) enum Wish {
     /// What the sources say now.
     Anew,
+    /// The code that is there now, by the settings that are in force.
+    Code,
     /// What is in this folder, from now on.
     At(PathBuf),
     /// What was served before.
@@ -111,7 +113,8 @@ impl World {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A release of what `sources` say, ready to take over from one of `serving`.
+    /// A release of what `sources` say, ready to take over from one of `serving`. Text of an earlier reading in `sources` counts
+    /// for this release alone.
     pub(super) async fn prepare(
         self: Arc<Self>,
         sources: Sources,
@@ -138,7 +141,10 @@ impl World {
             Ok(started) => Ok(Next {
                 release,
                 started,
-                sources,
+                sources: Sources {
+                    reading: Reading::Disk,
+                    ..sources
+                },
                 warnings,
             }),
             Err(error) => {

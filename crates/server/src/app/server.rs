@@ -77,7 +77,7 @@ impl Server {
                 () = wanted(&self.world, self.last_wanted), if self.reloading.is_none() && self.replacing.is_none() => {
                     self.world.kin.forget_wish();
                     self.last_wanted = Some(Instant::now());
-                    self.wish(Waiting::new(Wish::Anew, None));
+                    self.wish(Waiting::new(Wish::Code, None));
                 }
                 meaning = changed(&mut self.changes), if self.replacing.is_none() => self.read_anew(meaning),
                 prepared = finished(&mut self.reloading) => self.finish_reload(prepared).await,

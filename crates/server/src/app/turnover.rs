@@ -15,7 +15,7 @@ use super::release::{Phase, Release};
 use super::reload::{Next, Waiting, Wish, World};
 use super::server::Server;
 use super::watch::Changes;
-use crate::config::{Config, Sources};
+use crate::config::{Config, Reading, Sources};
 
 /// Shortest time between two reloads that an application asks for.
 const BETWEEN_WANTED: Duration = Duration::from_secs(10);
@@ -91,8 +91,11 @@ impl Server {
             }
             wish => {
                 let mut sources = sources;
-                if let Wish::At(dir) = wish {
-                    sources.dir.clone_from(dir);
+                match wish {
+                    Wish::At(dir) => sources.dir.clone_from(dir),
+                    // Its files are the pool's, and so may be who asks.
+                    Wish::Code => sources.reading = Reading::Earlier(release.config.file.clone()),
+                    Wish::Anew | Wish::Back => {}
                 }
                 if let Some(changes) = &mut self.changes {
                     changes.boot_begins();

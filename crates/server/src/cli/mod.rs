@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app::Launch;
-use crate::config::{Errors, Problem, Sources};
+use crate::config::{Errors, Problem, Reading, Sources};
 
 /// Serves until it is told to stop: `app::run`.
 pub type Run = fn(Launch) -> anyhow::Result<()>;
@@ -228,6 +228,7 @@ impl From<Settings> for Sources {
             https: None,
             set: flags.set,
             dev: false,
+            reading: Reading::Disk,
         }
     }
 }

@@ -3,14 +3,21 @@
 //! Reads a few files, runs nothing, and never fails: what cannot be read is not there. Explicit settings win over what
 //! is found here; that is decided in `resolve`, the only caller. Runs in: server.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde_json::Value as Json;
 
 use super::symfony;
 
 /// Calls by which a script shows that it is a resident worker.
 const WORKER_CALLS: [&str; 2] = ["hearth_handle_request", "frankenphp_handle_request"];
+
+/// Bytes of a file that are looked at.
+const LARGEST: u64 = 16 << 20;
 
 /// Folders that hold what clients may see, beside what they may not; the first that has an index.php is taken.
 const PUBLIC: [&str; 8] = [
@@ -207,9 +214,16 @@ fn first_file(dir: &Path, names: &[&'static str]) -> Option<&'static str> {
 }
 
 pub(super) fn read(path: &Path) -> Option<String> {
-    std::fs::read(path)
-        .ok()
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    // A pipe in the place of the file is not waited for.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .ok()?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 pub(super) fn composer(dir: &Path) -> Option<Json> {

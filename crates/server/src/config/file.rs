@@ -6,12 +6,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::Sources;
+use super::{Reading, Sources, Text};
+use crate::trust::{self, Groups};
 
 /// The table of PHP's own settings, whose names have dots too.
 pub(super) const INI: &str = "pool.web.ini";
@@ -143,23 +144,51 @@ pub(super) struct Setting {
 pub(super) struct File {
     /// The settings.
     pub(super) settings: BTreeMap<String, Setting>,
-    /// The file that was read, as it is named in messages.
-    pub(super) path: Option<String>,
+    /// The file that was read, by the name that it has in messages.
+    pub(super) text: Option<Text>,
     /// What could not be read.
     pub(super) problems: Vec<Problem>,
 }
 
 impl File {
+    /// As [`Self::read`], for a server that is to do what the file says: one that may act as other users takes no settings that one
+    /// of them can change.
+    pub(super) fn read_trusted(sources: &Sources) -> Self {
+        if let Reading::Earlier(_) = sources.reading {
+            return Self::read(sources);
+        }
+        let checked = Self::path_of(sources).map(|path| (trust::file(&path, Groups::Root), path));
+        let mut file = Self::read(sources);
+        if let Some((Err(error), path)) = checked
+            && trust::is_refusal(&error)
+        {
+            let text = format!(
+                "reading the configuration file: {error}; have root own the file and its folders, run hearth as the user that does, or put \
+                 the settings elsewhere, such as /etc/hearth, and name them with --config"
+            );
+            let origin = Origin::File(path.display().to_string(), 0);
+            // What else there may be to say of it would be said of an attacker's text.
+            file.problems = vec![Problem { origin, text }];
+            file.settings.clear();
+        }
+        file
+    }
+
+    fn path_of(sources: &Sources) -> Option<PathBuf> {
+        if let Some(path) = &sources.file {
+            return Some(path.clone());
+        }
+        let path = sources.dir.join("hearth.toml");
+        path.exists()
+            .then(|| path.strip_prefix(".").unwrap_or(&path).to_owned())
+    }
+
     /// Reads the file that `sources` names, else `hearth.toml` in `DIR` if there is one, then the flags.
     pub(super) fn read(sources: &Sources) -> Self {
         let mut file = Self::default();
-        if let Some(path) = &sources.file {
-            file.add_file(path);
-        } else {
-            let path = sources.dir.join("hearth.toml");
-            if path.exists() {
-                file.add_file(path.strip_prefix(".").unwrap_or(&path));
-            }
+        match &sources.reading {
+            Reading::Earlier(text) => file.add_read(text.as_ref()),
+            Reading::Disk => Self::path_of(sources).iter().for_each(|path| file.add_file(path)),
         }
         for text in &sources.set {
             file.add_set(text);
@@ -190,18 +219,25 @@ impl File {
     fn add_file(&mut self, path: &Path) {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
-            Ok(text) => self.add_text(&name, &text),
+            Ok(text) => self.add_read(Some(&Text {
+                path: name,
+                text: text.into(),
+            })),
             Err(error) => {
                 let text = format!(
                     "reading the configuration file: {error}; name a readable TOML file with --config"
                 );
-                self.problems.push(Problem {
-                    origin: Origin::File(name.clone(), 0),
-                    text,
-                });
+                let origin = Origin::File(name, 0);
+                self.problems.push(Problem { origin, text });
             }
         }
-        self.path = Some(name);
+    }
+
+    fn add_read(&mut self, file: Option<&Text>) {
+        self.text = file.cloned();
+        if let Some(file) = file {
+            self.add_text(&file.path, &file.text);
+        }
     }
 
     fn add_text(&mut self, name: &str, text: &str) {

@@ -29,6 +29,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub(crate) use acme::{Acme, Challenge};
 pub(crate) use compression::{Coding, Compression};
@@ -43,7 +44,7 @@ pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling,
 pub(crate) use process::Process;
 pub(crate) use proxy::{Proxy, ProxyHeader};
 pub(crate) use rate::{Rate, RateKey};
-pub(crate) use rules::{Action, ErrorPage, Rule};
+pub(crate) use rules::{Action, ErrorPage, PAGE_BYTES, Rule};
 pub(crate) use tls::{CertificateFiles, ClientCertificates, Tls, TlsVersion};
 pub(crate) use value::format_duration;
 
@@ -62,6 +63,25 @@ pub struct Sources {
     pub set: Vec<String>,
     /// Whether the applications are being worked on.
     pub dev: bool,
+    /// Whether the configuration file is read.
+    pub reading: Reading,
+}
+
+/// Where the text of the configuration file comes from.
+#[derive(Clone, Debug, Default)]
+pub enum Reading {
+    /// From the disk.
+    #[default]
+    Disk,
+    /// It is what was read earlier. `None`: there was no file.
+    Earlier(Option<Text>),
+}
+
+/// A configuration file as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    pub(crate) path: String,
+    pub(crate) text: Arc<str>,
 }
 
 /// A configuration, and why it is as it is.
@@ -92,6 +112,8 @@ pub struct Config {
     /// The paths by which the project folder is known, absolute, each once. First as it was named, links not followed: a deploy may
     /// point it at another folder. Last as `dir`.
     pub names: Vec<PathBuf>,
+    /// The configuration file, if there was one.
+    pub file: Option<Text>,
     /// Where to listen, in the order of the ready line. Default: HTTP at `127.0.0.1:8080`. Port 0 takes a free port, named there.
     pub listen: Vec<Listen>,
     /// Threads that serve connections. Default: one a core.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::limits::ByteSize;
 use super::process::Process;
 use super::rules::{ErrorPage, Rule};
+use crate::rights::Rights;
 
 /// How PHP runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +130,8 @@ pub struct Pool {
     pub recycling: Recycling,
     /// What becomes of its processes before PHP starts.
     pub process: Process,
+    /// Whose rights its files are read with: those of its processes.
+    pub(crate) rights: Rights,
     /// A php.ini, or a folder with one. Default: what PHP itself reads.
     pub php_ini: Option<PathBuf>,
     /// PHP's own settings by name, stronger than any ini file; `ini_set()` may change them at run time. Default: none.

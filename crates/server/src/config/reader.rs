@@ -8,6 +8,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::Text;
 use super::file::{
     Errors, FIRST_POOL, File, Origin, Problem, RULES, SECTIONS, Setting, Value, as_first_pool,
 };
@@ -70,7 +71,12 @@ impl Reader {
 
     /// The file that was read, as it is named in messages.
     pub(super) fn path(&self) -> Option<&str> {
-        self.file.path.as_deref()
+        self.file.text.as_ref().map(|file| file.path.as_str())
+    }
+
+    /// The file that was read.
+    pub(super) fn text_of_file(&self) -> Option<&Text> {
+        self.file.text.as_ref()
     }
 
     /// A value that somebody else will read.

@@ -24,6 +24,8 @@ use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Loaded, Log, LogFormat, Pool,
     Recycling, Reload, Requests, Sources, Warmup,
 };
+use crate::rights::Rights;
+use crate::trust::{self, Groups};
 
 /// Most paths of `pool.web.warmup_paths`, and bytes of each such path: their heads must fit into one message to the zygote.
 const WARMUP_PATHS: usize = 16;
@@ -51,15 +53,12 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded, Errors> {
 /// As `load`, with the keys that exist.
 pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'static str>), Errors> {
     let dir = project_folder(&sources.dir)?;
-    let file = File::read(sources);
+    let file = File::read_trusted(sources);
     let origins = file.origins();
     let mut reader = Reader::new(file);
     let cores = available_parallelism().map_or(1, usize::from);
-    let mut reasons: Vec<String> = reader
-        .path()
-        .map(|path| format!("read {path}"))
-        .into_iter()
-        .collect();
+    let file = reader.text_of_file().cloned();
+    let mut reasons: Vec<String> = file.iter().map(|file| format!("read {}", file.path)).collect();
     let watch = reader.switch("watch", false);
     let mut pools = pools(&mut reader, &dir, (cores, watch), &mut reasons);
     for pool in &mut pools {
@@ -92,9 +91,11 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         admin_listen: address(&mut reader, "admin_listen"),
         admin_hosts: admin_hosts(&mut reader),
         h2c_upgrade: reader.switch("h2c_upgrade", false),
-        spool_dir: folder(&mut reader, "spool_dir", &dir).unwrap_or_else(std::env::temp_dir),
+        spool_dir: servers_own(&mut reader, "spool_dir", &dir, ("a folder", Path::is_dir))
+            .unwrap_or_else(std::env::temp_dir),
         pools,
         names: names(&sources.dir),
+        file,
         dir,
     };
     let keys = reader.finish()?;
@@ -417,7 +418,10 @@ fn pool(
     let most = u16::try_from(ipc::layout::MAX_WORKERS).unwrap_or(u16::MAX);
     let workers = u16::try_from(cores * 2).unwrap_or(most).clamp(2, most);
     let workers = reader.number("pool.web.workers", workers, 1..=most);
+    let process = process(reader, dir);
     Pool {
+        rights: Rights::of_pool(process.user.as_deref(), process.group.as_deref()),
+        process,
         requests: requests_of(reader, (name, origin)),
         name: name.to_owned(),
         dir: entry.dir,
@@ -443,7 +447,6 @@ fn pool(
             MILLI..=DAY,
         ),
         recycling: recycling(reader),
-        process: process(reader, dir),
         php_ini: existing(
             reader,
             "pool.web.php_ini",
@@ -462,12 +465,11 @@ fn pool(
         health: health(reader),
         max_unavailable: reader.number("pool.web.max_unavailable", 0, 0..=most),
         boot_timeout: reader.duration("pool.web.boot_timeout", Duration::from_secs(30), MILLI..=HOUR),
-        worker_binary: existing(
+        worker_binary: servers_own(
             reader,
             "pool.web.worker_binary",
             dir,
-            "the hearth-worker binary",
-            Path::is_file,
+            ("the hearth-worker binary", Path::is_file),
         )
         .unwrap_or_else(worker_binary),
         dev: false,
@@ -550,6 +552,30 @@ pub(super) fn existing(
     what: &str,
     is_there: fn(&Path) -> bool,
 ) -> Option<PathBuf> {
+    found(reader, key, dir, (what, is_there)).map(|(path, _)| path)
+}
+
+/// The same for what a server relies on that may act as other users.
+fn servers_own(
+    reader: &mut Reader,
+    key: &'static str,
+    dir: &Path,
+    expected: (&str, fn(&Path) -> bool),
+) -> Option<PathBuf> {
+    let (path, origin) = found(reader, key, dir, expected)?;
+    if let Err(error) = trust::file(&path, Groups::NotOfPools) {
+        let value = Value::Text(path.display().to_string());
+        reader.wrong(origin, key, &value, &error.to_string());
+    }
+    Some(path)
+}
+
+fn found(
+    reader: &mut Reader,
+    key: &'static str,
+    dir: &Path,
+    (what, is_there): (&str, fn(&Path) -> bool),
+) -> Option<(PathBuf, Origin)> {
     let (text, origin) = reader.text(key)?;
     let path = if text.is_empty() {
         None
@@ -557,7 +583,7 @@ pub(super) fn existing(
         std::path::absolute(dir.join(&text)).ok()
     };
     if let Some(path) = path.as_deref().filter(|path| is_there(path)) {
-        return Some(path.to_owned());
+        return Some((path.to_owned(), origin));
     }
     let place = path.unwrap_or_else(|| dir.to_owned());
     let why = format!(

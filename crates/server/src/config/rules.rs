@@ -12,7 +12,7 @@ use super::pattern::{Pattern, RESERVED, is_name};
 use super::reader::Reader;
 
 /// Largest error page.
-const PAGE_BYTES: u64 = 1024 * 1024;
+pub(crate) const PAGE_BYTES: u64 = 1024 * 1024;
 /// Keys of a rule, for messages.
 const KEYS: [&str; 11] = [
     "path",

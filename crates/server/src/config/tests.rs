@@ -38,6 +38,7 @@ impl Project {
     fn sources(&self, set: &[&str]) -> Sources {
         let set = set.iter().map(|&text| text.to_owned()).collect();
         Sources {
+            reading: Reading::Disk,
             dir: self.0.clone(),
             set,
             ..Sources::default()

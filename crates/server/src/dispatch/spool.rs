@@ -16,6 +16,7 @@ use tracing::warn;
 use super::RequestId;
 use super::full::Refusals;
 use crate::config::ByteSize;
+use crate::rights;
 
 /// Bytes of all spool files. Every access is relaxed: it counts, it guards no memory.
 static ALL: AtomicU64 = AtomicU64::new(0);
@@ -55,28 +56,17 @@ pub fn limit(set: Option<ByteSize>, folder: &Path) -> ByteSize {
 }
 
 fn tenth_of_free(folder: &Path) -> ByteSize {
-    let free = statvfs(folder).map(|about| about.f_bavail.saturating_mul(about.f_frsize));
+    let about = rights::as_server(|| statvfs(folder).map_err(io::Error::from)).flatten();
+    let free = about.map(|about| about.f_bavail.saturating_mul(about.f_frsize));
     free.map_or(UNKNOWN, |free| ByteSize(free / 10))
 }
 
 impl SpoolFile {
     /// One in `folder`. File systems that know no files without a name get a named one that is unlinked at once. Blocks.
     pub fn create(folder: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let opened = match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
-            Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
-                let path = folder.join(format!("hearth-{}-{}", std::process::id(), RequestId::next()));
-                rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode)
-                    .and_then(|file| rustix::fs::unlink(&path).map(|()| file))
-            }
-            other => other,
-        };
-        let file = opened
-            .map_err(io::Error::from)
-            .map_err(|e| io::Error::new(e.kind(), format!("creating a file in {}: {e}", folder.display())))?;
+        let file = rights::as_server(|| open(folder)).flatten()?;
         Ok(Self {
-            file: File::from(file),
+            file,
             counted: AtomicU64::new(0),
         })
     }
@@ -117,6 +107,23 @@ impl SpoolFile {
         }
         Err(NoRoom::FileSystem)
     }
+}
+
+fn open(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let opened = match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
+            let path = folder.join(format!("hearth-{}-{}", std::process::id(), RequestId::next()));
+            rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode)
+                .and_then(|file| rustix::fs::unlink(&path).map(|()| file))
+        }
+        other => other,
+    };
+    let file = opened
+        .map_err(io::Error::from)
+        .map_err(|e| io::Error::new(e.kind(), format!("creating a file in {}: {e}", folder.display())))?;
+    Ok(File::from(file))
 }
 
 impl Drop for SpoolFile {

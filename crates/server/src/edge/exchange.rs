@@ -4,7 +4,6 @@
 
 use std::cell::OnceCell;
 use std::convert::Infallible;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -169,8 +168,9 @@ async fn answer<B: Backend>(
     }
     let script = match route {
         Route::File(file) => {
-            let site = (&shared.sites.files, site);
-            return Box::pin(send_file((head, record), site, turned.unpacked, file)).await;
+            let outbox = (record.client.outbox.as_ref(), turned.unpacked);
+            let asked = file_asked(head, (&shared.sites.files, site), router, outbox);
+            return Box::pin(files::serve(&asked, file)).await;
         }
         Route::AddSlash(location) => return Ok(reply::moved(&location, head.uri.query())),
         Route::Script(script) => script,
@@ -250,8 +250,10 @@ async fn from_script<P>(
     router: &Router,
     record: &Record,
 ) -> Result<http::Response<Content>, Refusal> {
-    if let Some(wanted) = accel::take(&mut response.headers, router.internal(), record.client.is_trusted) {
-        let asked = file_asked(head, (files, site), (record.client.outbox.as_ref(), unpacked));
+    let internal = (router.internal(), router.rights());
+    if let Some(wanted) = accel::take(&mut response.headers, internal, record.client.is_trusted) {
+        let outbox = (record.client.outbox.as_ref(), unpacked);
+        let asked = file_asked(head, (files, site), router, outbox);
         return Box::pin(accel::send((wanted, response), asked, record)).await;
     }
     if router.pages().intercepts(response.status) {
@@ -306,26 +308,18 @@ fn ruled(
     Ok(Ok(turned))
 }
 
-async fn send_file<P>(
-    (head, record): (&request::Parts, &Record),
-    site: (&Files, &Site<P>),
-    unpacked: bool,
-    file: PathBuf,
-) -> Result<http::Response<Content>, Refusal> {
-    let asked = file_asked(head, site, (record.client.outbox.as_ref(), unpacked));
-    files::serve(&asked, file).await
-}
-
 /// What is asked of a file.
 pub(super) fn file_asked<'a, P>(
     head: &'a request::Parts,
     (files, site): (&'a Files, &'a Site<P>),
+    router: &'a Router,
     (outbox, unpacked): (Option<&'a Arc<Outbox>>, bool),
 ) -> files::Asked<'a> {
     files::Asked {
         method: &head.method,
         headers: &head.headers,
         files,
+        rights: router.rights(),
         compression: &site.config.compression,
         packing: !unpacked,
         siblings: true,

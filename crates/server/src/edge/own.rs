@@ -94,7 +94,10 @@ fn encode((pool, router): (&Pool, &Router), (path, agent): (&str, &str), front: 
     let (head, ()) = request.into_parts();
     let decoded = route::decode(head.uri.path()).ok()?;
     let files = Lookup::default();
-    let Ok(Route::Script(script)) = router.route(&decoded, &files, Instant::now()) else {
+    let found = router
+        .rights()
+        .lend(|| router.route(&decoded, &files, Instant::now()));
+    let Ok(Ok(Route::Script(script))) = found else {
         return None;
     };
     let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), front.port);

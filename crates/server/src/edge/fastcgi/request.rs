@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::dispatch::{Request, RequestBody, RequestId};
 use crate::edge::check::is_idempotent;
 use crate::edge::connection::Shared;
 use crate::edge::reply::Refusal;
-use crate::edge::site::route;
+use crate::edge::site::route::{self, Found, Router};
 use crate::edge::{Backend, Site, Sites, body, site};
 
 /// What is to be done.
@@ -100,7 +99,7 @@ pub(super) async fn plan<B: Backend>(
     let (pool, router) = site.pick_for(|| host(&variables), &path);
     let mode = router.mode();
     drop(path);
-    let script = script::settle(&mut variables, look);
+    let script = script::settle(&mut variables, |path| look(router, path));
     if mode == Mode::Classic
         && let Script::At(path) = &script
         && !script::is_permitted(path, &site.config.fastcgi.limit_extensions)
@@ -145,11 +144,11 @@ fn warn_of_settings(variables: &Variables<'_>) {
     }
 }
 
-fn look(path: &[u8]) -> Named {
-    match fs::metadata(Path::new(OsStr::from_bytes(path))) {
-        Ok(about) if about.is_file() => Named::File,
-        Ok(_) => Named::Other,
-        Err(_) => Named::Nothing,
+fn look(router: &Router, path: &[u8]) -> Named {
+    match router.find(Path::new(OsStr::from_bytes(path))) {
+        Found::File => Named::File,
+        Found::Folder | Found::Other => Named::Other,
+        Found::Nothing => Named::Nothing,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::edge::record::Record;
 use crate::edge::reply::body::Content;
 use crate::edge::reply::{self, Refusal};
 use crate::edge::site::route;
+use crate::rights::Rights;
 
 const REDIRECT: &str = "x-accel-redirect";
 const SENDFILE: &str = "x-sendfile";
@@ -50,7 +51,7 @@ pub(in crate::edge) enum Wanted {
 /// Takes the headers out, and says what they ask for. What is not for us is left to a trusted proxy, if it is one that asks.
 pub(in crate::edge) fn take(
     headers: &mut HeaderMap,
-    internal: &[(String, PathBuf)],
+    (internal, rights): (&[(String, PathBuf)], &Rights),
     to_proxy: bool,
 ) -> Option<Wanted> {
     if !headers.keys().any(is_ours) || to_proxy && internal.is_empty() {
@@ -66,7 +67,7 @@ pub(in crate::edge) fn take(
             (uri, file)
         }
         (None, Some(path)) => {
-            let file = by_path(&path, internal);
+            let file = by_path(&path, (internal, rights));
             (path, file)
         }
         (None, None) => return None,
@@ -92,7 +93,8 @@ fn by_uri(uri: &HeaderValue, internal: &[(String, PathBuf)]) -> Option<PathBuf> 
 }
 
 /// The file of an absolute path, if it lies in one of the folders; links are followed before that is looked at.
-fn by_path(path: &HeaderValue, internal: &[(String, PathBuf)]) -> Option<PathBuf> {
+fn by_path(path: &HeaderValue, (internal, rights): (&[(String, PathBuf)], &Rights)) -> Option<PathBuf> {
+    rights.assume().ok()?;
     let path = Path::new(OsStr::from_bytes(path.as_bytes()));
     let file = path.is_absolute().then(|| path.canonicalize().ok()).flatten()?;
     let mut folders = internal
@@ -207,15 +209,23 @@ mod tests {
             let mut given = HeaderMap::new();
             given.insert(REDIRECT, HeaderValue::from_static(uri));
             given.insert("x-accel-buffering", HeaderValue::from_static("no"));
-            assert_eq!(take(&mut given, &internal, false), Some(expected), "{uri}");
+            assert_eq!(
+                take(&mut given, (&internal, &Rights::Server), false),
+                Some(expected),
+                "{uri}"
+            );
             assert!(given.is_empty());
         }
         assert_eq!(
-            take(&mut headers(&[("x-powered-by", "PHP")]), &internal, false),
+            take(
+                &mut headers(&[("x-powered-by", "PHP")]),
+                (&internal, &Rights::Server),
+                false
+            ),
             None
         );
         let mut buffering = headers(&[("x-accel-buffering", "no"), ("x-a", "b")]);
-        assert_eq!(take(&mut buffering, &internal, false), None);
+        assert_eq!(take(&mut buffering, (&internal, &Rights::Server), false), None);
         assert_eq!(buffering.len(), 1);
         let path = HeaderValue::from_static("/protected/a.txt");
         assert_eq!(by_uri(&path, &[]), None);
@@ -225,12 +235,12 @@ mod tests {
     fn a_proxy_gets_what_is_meant_for_it() {
         let said = || headers(&[("x-accel-redirect", "/p/a"), ("x-accel-buffering", "no")]);
         let mut all = said();
-        assert_eq!(take(&mut all, &[], true), None);
+        assert_eq!(take(&mut all, (&[], &Rights::Server), true), None);
         assert_eq!(all, said());
         let internal = [("/p/".to_owned(), PathBuf::from("/files"))];
         let mut rest = said();
         assert_eq!(
-            take(&mut rest, &internal, true),
+            take(&mut rest, (&internal, &Rights::Server), true),
             Some(Wanted::File("/files/a".into()))
         );
         assert_eq!(rest, headers(&[("x-accel-buffering", "no")]));
@@ -247,7 +257,7 @@ mod tests {
         let internal = [("/x/".to_owned(), inside.clone())];
         let found = |path: &Path| {
             let value = HeaderValue::from_bytes(path.as_os_str().as_bytes()).unwrap();
-            by_path(&value, &internal).is_some()
+            by_path(&value, (&internal, &Rights::Server)).is_some()
         };
         assert!(found(&inside.join("a")));
         assert!(found(&inside.join("../inside/a")));

@@ -12,6 +12,7 @@ pub(super) mod sendfile;
 pub(super) mod shelf;
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
+use tracing::warn;
 
 use self::body::{FileBody, Piece};
 use self::range::{Verdict, Wanted};
@@ -28,8 +30,10 @@ use super::packing::Packer;
 use super::packing::coding::{self, Accepted};
 use super::reply::body::Content;
 use super::reply::{self, Refusal};
+use super::site::route::DENIED;
 use crate::config::{Coding, Compression};
 use crate::dispatch::held;
+use crate::rights::Rights;
 
 /// Between the parts of a response with several ranges. It need not be secret: the lengths are known.
 const BOUNDARY: &str = "hearth-part-5b1f0c9e4d7a";
@@ -43,6 +47,8 @@ pub(super) struct Asked<'a> {
     pub(super) method: &'a Method,
     pub(super) headers: &'a HeaderMap,
     pub(super) files: &'a Files,
+    /// Whose rights it is read with.
+    pub(super) rights: &'a Rights,
     pub(super) compression: &'a Compression,
     /// Whether it may be compressed here.
     pub(super) packing: bool,
@@ -76,7 +82,8 @@ pub(super) async fn serve(asked: &Asked<'_>, path: PathBuf) -> Result<Response<C
 
 /// The response for the file that is at `path` now.
 async fn look(asked: &Asked<'_>, path: &Path) -> Result<Response<Content>, Refusal> {
-    let kept = asked.files.get(path).await.map_err(refusal)?;
+    let kept = asked.files.get(path, asked.rights).await;
+    let kept = kept.map_err(|error| refusal(error, path))?;
     if kept.is_source && !asked.source {
         return Err(Refusal::NotFound);
     }
@@ -198,7 +205,7 @@ fn represent(asked: &Asked<'_>, form: &Form<'_>) -> Result<Response<Content>, Re
         Wanted::Parts(parts) => {
             put_parts(headers, &parts, size)?;
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-            let file = form.kept.open(&form.path).map_err(refusal)?;
+            let file = open(form)?;
             let body = FileBody::new(file, pieces(&parts, size, &form.kind));
             *response.body_mut() = Content::File(body.by_kernel(asked.outbox));
         }
@@ -218,7 +225,7 @@ fn whole(asked: &Asked<'_>, form: &Form<'_>) -> Result<Content, Refusal> {
     if let Some(bytes) = &form.kept.small {
         return Ok(Content::Whole(bytes.clone()));
     }
-    let file = form.kept.open(&form.path).map_err(refusal)?;
+    let file = open(form)?;
     let all = Piece::Part(0, form.kept.version.size);
     Ok(Content::File(FileBody::new(file, [all]).by_kernel(asked.outbox)))
 }
@@ -228,7 +235,7 @@ fn packed(asked: &Asked<'_>, form: &Form<'_>, here: &Here) -> Result<Content, Re
         return Ok(Content::Whole(bytes.clone()));
     }
     let out_of_memory = || Refusal::File(io::ErrorKind::OutOfMemory.into());
-    let file = form.kept.open(&form.path).map_err(refusal)?;
+    let file = open(form)?;
     let body = FileBody::new(file, [Piece::Part(0, form.kept.version.size)]);
     let coding = form.coding.ok_or_else(out_of_memory)?;
     let packer = Packer::of_file(body, coding, asked.compression);
@@ -247,10 +254,20 @@ fn headed(method: &Method, mut response: Response<Content>) -> Response<Content>
     response
 }
 
+fn open(form: &Form<'_>) -> Result<File, Refusal> {
+    form.kept
+        .open(&form.path)
+        .map_err(|error| refusal(error, &form.path))
+}
+
 /// A file that vanished meanwhile or may not be read does not exist for the client.
-fn refusal(error: io::Error) -> Refusal {
+fn refusal(error: io::Error, path: &Path) -> Refusal {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Refusal::NotFound,
+        io::ErrorKind::NotFound => Refusal::NotFound,
+        io::ErrorKind::PermissionDenied => {
+            warn!(path = %path.display(), %error, "{DENIED}");
+            Refusal::NotFound
+        }
         _ => Refusal::File(error),
     }
 }

@@ -8,13 +8,14 @@
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::HeaderValue;
+use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -22,6 +23,7 @@ use super::body;
 use super::range::Version;
 use crate::config::{Coding, Compression};
 use crate::edge::packing::encoder;
+use crate::rights::Rights;
 
 /// Bytes that all that is kept may have together, on the whole server.
 const MOST: usize = 32 * 1024 * 1024;
@@ -69,6 +71,8 @@ impl Identity {
 #[derive(Debug)]
 pub(super) struct Kept {
     identity: Identity,
+    /// Of whoever has read it. Another one has to show that he may, too.
+    rights: Rights,
     pub(super) version: Version,
     pub(super) etag: HeaderValue,
     pub(super) last_modified: HeaderValue,
@@ -109,14 +113,14 @@ impl Shelf {
 }
 
 impl Files {
-    /// The file at `path` as it is now.
-    pub(super) async fn get(&self, path: &Path) -> io::Result<Arc<Kept>> {
-        let identity = Identity::of(&metadata(path)?);
+    /// The file at `path` as it is now, read with these rights.
+    pub(super) async fn get(&self, path: &Path, rights: &Rights) -> io::Result<Arc<Kept>> {
+        let identity = Identity::of(&metadata(path, rights)?);
         let found = self.read().files.get(path).cloned();
-        if let Some(kept) = found.filter(|kept| kept.identity == identity) {
+        if let Some(kept) = found.filter(|kept| kept.identity == identity && kept.rights == *rights) {
             return Ok(kept);
         }
-        let kept = Arc::new(Kept::read(path).await?);
+        let kept = Arc::new(Kept::read(path, rights).await?);
         if is_settled(&kept.identity) {
             let mut all = self.write();
             all.make_room(kept.small.as_ref().map_or(0, Bytes::len) + 512);
@@ -142,12 +146,12 @@ impl Files {
         }?;
         let pack = async || {
             let (path, small, settings) = (path.to_owned(), kept.small.clone(), settings.clone());
-            let identity = kept.identity;
+            let (identity, rights) = (kept.identity, kept.rights.clone());
             let work = move || {
                 let bytes = if let Some(bytes) = small {
                     bytes
                 } else {
-                    let (file, now) = open(&path)?;
+                    let (file, now) = open(&path, &rights)?;
                     if now != identity {
                         return Err(io::ErrorKind::NotFound.into());
                     }
@@ -178,10 +182,10 @@ impl Files {
             let mut name = path.to_owned().into_os_string();
             name.push(ending);
             let beside = PathBuf::from(name);
-            if metadata(&beside).is_err() {
+            if metadata(&beside, &kept.rights).is_err() {
                 continue;
             }
-            if let Ok(sibling) = self.get(&beside).await
+            if let Ok(sibling) = self.get(&beside, &kept.rights).await
                 && sibling.version.modified >= kept.version.modified
             {
                 found.push((coding, sibling, beside));
@@ -202,8 +206,8 @@ impl Files {
 }
 
 impl Kept {
-    async fn read(path: &Path) -> io::Result<Self> {
-        let (file, identity) = open(path)?;
+    async fn read(path: &Path, rights: &Rights) -> io::Result<Self> {
+        let (file, identity) = open(path, rights)?;
         let is_small = identity.size <= body::CHUNK;
         let end = if is_small { identity.size } else { BEGINNING };
         let bytes = if let Some(bytes) = body::read_now(&file, 0, end) {
@@ -212,11 +216,11 @@ impl Kept {
             let read = tokio::task::spawn_blocking(move || body::read(&file, 0, end)).await;
             read.map_err(io::Error::other)??
         };
-        Ok(Self::new(path, identity, (bytes, is_small)))
+        Ok(Self::new(path, (identity, rights), (bytes, is_small)))
     }
 
     /// `beginning`: its first bytes, and whether they are all.
-    fn new(path: &Path, identity: Identity, (beginning, is_all): (Bytes, bool)) -> Self {
+    fn new(path: &Path, (identity, rights): (Identity, &Rights), (beginning, is_all): (Bytes, bool)) -> Self {
         let seconds = u64::try_from(identity.modified.0).unwrap_or(0);
         let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         // A compressed file must never be taken for what it was made of.
@@ -229,6 +233,7 @@ impl Kept {
         let value = |text: &str| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("-"));
         Self {
             identity,
+            rights: rights.clone(),
             etag: value(&etag),
             last_modified: value(&httpdate::fmt_http_date(modified)),
             kind: media_type(path),
@@ -246,7 +251,7 @@ impl Kept {
 
     /// Opens it to be read, if it is still the same.
     pub(super) fn open(&self, path: &Path) -> io::Result<File> {
-        let (file, identity) = open(path)?;
+        let (file, identity) = open(path, &self.rights)?;
         if identity == self.identity {
             return Ok(file);
         }
@@ -258,7 +263,18 @@ impl Kept {
     }
 }
 
-fn metadata(path: &Path) -> io::Result<Metadata> {
+/// The text of a file of at most so many bytes.
+pub(in crate::edge) fn read_text(path: &Path, most: u64, rights: &Rights) -> io::Result<String> {
+    let (file, identity) = open(path, rights)?;
+    if identity.size > most {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let bytes = body::read(&file, 0, identity.size)?;
+    String::from_utf8(bytes.into()).map_err(io::Error::other)
+}
+
+fn metadata(path: &Path, rights: &Rights) -> io::Result<Metadata> {
+    rights.assume()?;
     let meta = std::fs::metadata(path)?;
     if meta.is_file() {
         Ok(meta)
@@ -267,8 +283,14 @@ fn metadata(path: &Path) -> io::Result<Metadata> {
     }
 }
 
-fn open(path: &Path) -> io::Result<(File, Identity)> {
-    let file = File::open(path)?;
+/// A pipe that has taken the place of a file is not waited for.
+fn open(path: &Path, rights: &Rights) -> io::Result<(File, Identity)> {
+    rights.assume()?;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() {
         return Err(io::ErrorKind::NotFound.into());

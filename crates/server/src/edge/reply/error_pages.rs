@@ -12,16 +12,18 @@ use http::{Method, StatusCode, request};
 use tracing::warn;
 
 use super::body::Content;
-use crate::config::{ErrorPage, Pool};
+use crate::config::{ErrorPage, PAGE_BYTES, Pool};
 use crate::dispatch::{Request, RequestBody, RequestId};
 use crate::edge::connection::Shared;
 use crate::edge::exchange::file_asked;
+use crate::edge::files::shelf;
 use crate::edge::params::{self, Source};
 use crate::edge::record::Record;
 use crate::edge::reply::{self, Refusal};
 use crate::edge::site::Site;
 use crate::edge::site::route::{self, Route, Router};
 use crate::edge::{Backend, files};
+use crate::rights::Rights;
 
 /// The pages of a pool.
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ pub(super) enum Page {
 impl Pages {
     pub(in crate::edge) fn new(pool: &Pool) -> Self {
         let pages = pool.error_pages.iter();
-        let pages = pages.filter_map(|(status, page)| Some((status.clone(), read(page)?)));
+        let pages = pages.filter_map(|(status, page)| Some((status.clone(), read(page, &pool.rights)?)));
         Self {
             pages: pages.collect(),
             intercepts: pool.intercept_errors,
@@ -69,7 +71,7 @@ impl Pages {
     }
 }
 
-fn read(page: &ErrorPage) -> Option<Page> {
+fn read(page: &ErrorPage, rights: &Rights) -> Option<Page> {
     let path = match page {
         ErrorPage::Path(path) => return Some(Page::Path(path.clone())),
         ErrorPage::File(path) => path,
@@ -80,7 +82,8 @@ fn read(page: &ErrorPage) -> Option<Page> {
     } else {
         HeaderValue::from_static(kind)
     };
-    match std::fs::read_to_string(path) {
+    let text = rights.lend(|| shelf::read_text(path, PAGE_BYTES, rights));
+    match text.flatten() {
         Ok(text) => Some(Page::Text(text, kind)),
         Err(error) => {
             warn!(path = %path.display(), %error, "error page not read");
@@ -159,7 +162,7 @@ async fn by_path<B: Backend>(
     }
     let script = match router.route(&path, &shared.files, record.started).ok()? {
         Route::File(file) => {
-            let asked = file_asked(&head, (&shared.sites.files, &place.site), (None, false));
+            let asked = file_asked(&head, (&shared.sites.files, &place.site), router, (None, false));
             return files::serve(&asked, file).await.ok();
         }
         Route::Script(script) if scripts => script,

@@ -2,11 +2,13 @@
 //!
 //! Classic: `try_files $uri $uri/ FRONT`, `*.php` with `PATH_INFO`, index files. Resident: an existing file is served, everything else
 //! goes to the application. A path that `private` knows names no file, so it is never sent; what `htaccess` closes is refused, or the
-//! application's. Symbolic links are followed, as nginx does. Depends on the configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
+//! application's. Symbolic links are followed as far as the user of the pool may follow them, as nginx does with its own
+//! user. Depends on the configuration, the path and [`Lookup`] alone. Called by `exchange`. Runs in: server, on a reactor.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,10 +24,13 @@ use super::private;
 use crate::config::{Mode, Pool, Rule};
 use crate::edge::reply::Refusal;
 use crate::edge::reply::error_pages::Pages;
+use crate::rights::Rights;
 
 /// How long a path may be taken to name no file although one was put there meanwhile. Saves a `stat` for each further request to
 /// the same path of a resident application.
 const MISS_TTL: Duration = Duration::from_secs(1);
+/// Said of a file that is there, for others.
+pub(in crate::edge) const DENIED: &str = "file not sent: the user of its pool may not read it";
 /// Paths remembered to name no file.
 const MISSES: usize = 1024;
 
@@ -69,6 +74,7 @@ pub(in crate::edge) struct Router {
     /// Folders are closed by `.htaccess`.
     htaccess: bool,
     rules: Vec<Rule>,
+    rights: Rights,
     /// See [`Pool::internal`].
     internal: Vec<(String, PathBuf)>,
     pages: Pages,
@@ -116,6 +122,7 @@ impl Router {
             root,
             front,
             rules: pool.rules.clone(),
+            rights: pool.rights.clone(),
             internal: pool.internal.clone(),
             pages: Pages::new(pool),
             dev: pool.dev,
@@ -145,9 +152,29 @@ impl Router {
         &self.internal
     }
 
+    /// Whose rights its files are read with.
+    pub(in crate::edge) fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
     /// Whether `path`, decoded, names a file or a folder.
     pub(in crate::edge) fn exists(&self, path: &[u8]) -> bool {
-        Lookup::find(&self.full(path)) != Found::Nothing
+        matches!(self.find(&self.full(path)), Found::File | Found::Folder)
+    }
+
+    /// What is at a path, as the user of the pool sees it.
+    pub(in crate::edge) fn find(&self, full: &Path) -> Found {
+        match self.rights.assume().and_then(|()| std::fs::metadata(full)) {
+            Ok(meta) if meta.is_file() => Found::File,
+            Ok(meta) if meta.is_dir() => Found::Folder,
+            Ok(_) => Found::Other,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    warn!(path = %full.display(), %error, "{DENIED}");
+                }
+                Found::Nothing
+            }
+        }
     }
 
     /// `DOCUMENT_ROOT`
@@ -170,7 +197,8 @@ impl Router {
 
     fn resident<'a>(&'a self, path: &'a [u8], files: &Lookup, now: Instant) -> Route<'a> {
         let nameable = !path.ends_with(b"/") && !private::is_private(path, self.is_project);
-        if nameable && files.find_remembering(self.number, (path, now), || self.full(path)) == Found::File {
+        let find = || self.find(&self.full(path));
+        if nameable && files.find_remembering(self.number, (path, now), find) == Found::File {
             let full = self.full(path);
             if self.access(&full, files, now) != Access::Closed {
                 return Route::File(full);
@@ -200,7 +228,7 @@ impl Router {
             return Err(Refusal::Denied(StatusCode::FORBIDDEN));
         }
         if let Some((name, info)) = named {
-            if private::is_closed_to_scripts(name, self.is_project) || Lookup::find(&full) != Found::File {
+            if private::is_closed_to_scripts(name, self.is_project) || self.find(&full) != Found::File {
                 return Err(Refusal::NotFound);
             }
             return script(access, (full, Cow::Borrowed(name)), info);
@@ -208,10 +236,10 @@ impl Router {
         if private::is_private(path, self.is_project) {
             return self.front(Refusal::NotFound);
         }
-        match Lookup::find(&full) {
+        match self.find(&full) {
             Found::File => Ok(Route::File(full)),
             Found::Folder => self.folder(path, &full, (files, now)),
-            Found::Nothing => self.front(Refusal::NotFound),
+            Found::Other | Found::Nothing => self.front(Refusal::NotFound),
         }
     }
 
@@ -229,12 +257,12 @@ impl Router {
         if !path.ends_with(b"/") {
             return Ok(Route::AddSlash(encode(path) + "/"));
         }
-        if Lookup::find(&php) == Found::File {
+        if self.find(&php) == Found::File {
             let name = [path, b"index.php"].concat();
             return script(access, (php, Cow::Owned(name)), b"");
         }
         let html = folder.join("index.html");
-        if Lookup::find(&html) == Found::File && self.access(&html, files, now) != Access::Closed {
+        if self.find(&html) == Found::File && self.access(&html, files, now) != Access::Closed {
             return Ok(Route::File(html));
         }
         if path == b"/" && self.front.is_none() {
@@ -258,11 +286,13 @@ impl Router {
 
     /// What `.htaccess` files say of what is at `full`.
     fn access(&self, full: &Path, files: &Lookup, now: Instant) -> Access {
-        if self.htaccess {
+        if !self.htaccess {
+            Access::Open
+        } else if self.rights.assume().is_err() {
+            Access::Closed
+        } else {
             let full = full.as_os_str().as_bytes();
             files.folders.access(full, self.root().len(), now)
-        } else {
-            Access::Open
         }
     }
 
@@ -301,9 +331,11 @@ fn script<'a>(
 
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(in crate::edge) enum Found {
     File,
     Folder,
+    /// A pipe, a socket, a device.
+    Other,
     Nothing,
 }
 
@@ -332,26 +364,18 @@ impl Misses {
 }
 
 impl Lookup {
-    fn find(full: &Path) -> Found {
-        match std::fs::metadata(full) {
-            Ok(meta) if meta.is_file() => Found::File,
-            Ok(meta) if meta.is_dir() => Found::Folder,
-            _ => Found::Nothing,
-        }
-    }
-
     fn find_remembering(
         &self,
         router: u64,
         (path, now): (&[u8], Instant),
-        full: impl FnOnce() -> PathBuf,
+        find: impl FnOnce() -> Found,
     ) -> Found {
         let mut misses = self.misses.lock().unwrap_or_else(PoisonError::into_inner);
         let misses = misses.of(router);
         if misses.get(path).is_some_and(|until| now < *until) {
             return Found::Nothing;
         }
-        let found = Self::find(&full());
+        let found = find();
         if found == Found::File {
             misses.remove(path);
         } else {

@@ -12,6 +12,7 @@ pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
     Config {
         dir: dir.to_path_buf(),
         names: vec![dir.to_path_buf()],
+        file: None,
         listen: vec![Listen {
             place: Place::Tcp("127.0.0.1:0".parse().unwrap()),
             protocol: Protocol::Http,
@@ -67,6 +68,7 @@ fn pool(dir: &Path, mode: Mode) -> Pool {
         worker_idle_timeout: Duration::from_mins(1),
         recycling: Recycling::default(),
         process: Process::default(),
+        rights: crate::rights::Rights::default(),
         php_ini: None,
         ini: Vec::new(),
         admin_ini: Vec::new(),
