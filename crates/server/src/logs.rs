@@ -14,12 +14,17 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use tracing::{info, warn};
 
 use crate::config::Log;
+use crate::rights;
+use crate::trust;
 
 /// How long a line of the log waits for a reader that takes none; then lines are dropped until it takes some again.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// Links by which the system names the standard streams.
+const STANDARD: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 /// What a pipe takes without waiting, once it takes anything (pipe(7)).
 const PIECE: usize = 4096;
 
@@ -46,6 +51,9 @@ impl OpenError {
     fn new(path: &Path, setting: &'static str, error: io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::NotFound => "; make its folder first",
+            io::ErrorKind::PermissionDenied if trust::is_refusal(&error) => {
+                "; name a file in a folder of root's, such as /var/log/hearth, or have root own this one"
+            }
             io::ErrorKind::PermissionDenied => "; the server's user must be permitted to write there",
             io::ErrorKind::ReadOnlyFilesystem => "; name a file on a file system that is writable",
             _ => "",
@@ -226,6 +234,9 @@ fn takes(out: BorrowedFd<'_>, patience: Duration) -> bool {
 
 /// Whether this process may make a file at `path`.
 fn may_create(path: &Path) -> io::Result<()> {
+    if is_checked(path) {
+        trust::folder_of(path)?;
+    }
     let folder = path.parent().unwrap_or(Path::new("/"));
     Ok(accessat(
         CWD,
@@ -235,14 +246,32 @@ fn may_create(path: &Path) -> io::Result<()> {
     )?)
 }
 
-/// A named pipe that nobody reads is an error, and not waited for.
+fn is_checked(path: &Path) -> bool {
+    rights::is_privileged() && !STANDARD.iter().any(|name| path == Path::new(name))
+}
+
+/// A named pipe that nobody reads is an error, and not waited for. A server that may act as other users follows no link, and
+/// writes to no file that one of them has put there.
 fn append(path: &Path) -> io::Result<File> {
+    let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let is_checked = is_checked(path);
+    if is_checked {
+        trust::folder_of(path)?;
+        flags |= OFlags::NOFOLLOW;
+    }
     let file = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o640)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)?;
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::LOOP) => io::Error::new(error.kind(), "it is a link; name the file that it leads to"),
+            _ => error,
+        })?;
+    if is_checked {
+        trust::opened(path, &file)?;
+    }
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
     Ok(file)

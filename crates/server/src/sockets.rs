@@ -2,17 +2,27 @@
 //!
 //! Called by `edge` and `admin`. Runs in: server, on the main thread.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, accessat, fchmod, flock};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, accessat, chownat, fchmod, flock};
+use rustix::io::Errno;
+use rustix::process::{Gid, geteuid};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tracing::warn;
+
+use crate::trust;
+
+/// How long a server that starts waits for another one that is just binding the same path.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks whether it has finished.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// Who may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +109,15 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((about.dev(), about.ino(), about.modified().ok()?))
 }
 
-/// Binds `path`, in place of a socket on which nobody listens any more. `AddrInUse`: somebody does.
-pub(crate) fn bind(path: &Path, access: Access, backlog: i32) -> io::Result<UnixListener> {
-    // Of servers that start at the same moment, one at a time looks and binds. The lock ends with the file.
-    let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;
-    flock(&folder, FlockOperation::LockExclusive)?;
+/// Binds `path`, in place of a socket on which nobody listens any more. `AddrInUse`: somebody does. `WouldBlock`: another process
+/// is at it, and has not finished within `patience`.
+pub(crate) fn bind(
+    path: &Path,
+    (access, backlog): (Access, i32),
+    patience: Duration,
+) -> io::Result<UnixListener> {
+    trust::folder_of(path).map_err(with_remedy)?;
+    let _lock = Lock::of(path, patience)?;
     let address = SockAddr::unix(path)?;
     vacate(path, &address)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -112,18 +126,90 @@ pub(crate) fn bind(path: &Path, access: Access, backlog: i32) -> io::Result<Unix
     socket.bind(&address)?;
     match access {
         Access::Owner => {}
-        Access::Group(group) => {
-            chown(path, None, group)?;
-            fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
-        }
-        Access::All => fs::set_permissions(path, fs::Permissions::from_mode(0o666))?,
+        Access::Group(group) => open_to(path, group, 0o660)?,
+        Access::All => open_to(path, None, 0o666)?,
     }
     socket.listen(backlog)?;
     Ok(socket.into())
 }
 
+/// Gives the socket at `path` its group and mode, by a handle: what is there by then may be another file, or a link to one.
+fn open_to(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = rustix::fs::open(path, flags, Mode::empty())?;
+    let about = rustix::fs::fstat(&handle)?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::Socket || about.st_uid != geteuid().as_raw() {
+        let text = "another file has been put in the place of the socket";
+        return Err(io::Error::other(text));
+    }
+    if let Some(group) = group {
+        chownat(&handle, "", None, Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH)?;
+    }
+    // Linux changes the mode by such a handle only since 6.6 (fchmodat2).
+    let by_handle = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    fs::set_permissions(by_handle, fs::Permissions::from_mode(mode))
+}
+
+fn with_remedy(error: io::Error) -> io::Error {
+    if !trust::is_refusal(&error) {
+        return error;
+    }
+    let remedy = "put the socket into a folder of root's, such as /run/hearth, or have root own this one";
+    io::Error::new(error.kind(), format!("{error}; {remedy}"))
+}
+
+/// Of servers that start at the same moment, one at a time looks and binds. The file of the lock is the server's own: a folder can be
+/// locked by everybody who may read it. It goes with the lock.
+struct Lock(File, PathBuf);
+
+impl Lock {
+    fn of(socket: &Path, patience: Duration) -> io::Result<Self> {
+        let mut path = socket.to_owned().into_os_string();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let until = Instant::now() + patience;
+        loop {
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+                .open(&path)?;
+            trust::opened(&path, &file)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Else it was the file of a lock that has ended since.
+                Ok(()) if is_at(&file, &path) => return Ok(Self(file, path)),
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(RETRY),
+                Err(Errno::WOULDBLOCK) => {
+                    let text = format!("another process holds the lock {}", path.display());
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if is_at(&self.0, &self.1) {
+            let _ = fs::remove_file(&self.1);
+        }
+    }
+}
+
+/// Whether the path leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |about: fs::Metadata| (about.dev(), about.ino());
+    let there = fs::symlink_metadata(path).map(place).ok();
+    there.is_some() && there == file.metadata().map(place).ok()
+}
+
 /// Whether [`bind`] would succeed, as far as can be seen without making a file. `AddrInUse`: somebody listens.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
+    trust::folder_of(path).map_err(with_remedy)?;
     let address = SockAddr::unix(path)?;
     if let Ok(about) = fs::symlink_metadata(path) {
         if !about.file_type().is_socket() {
@@ -217,35 +303,37 @@ mod tests {
     #[test]
     fn who_may_connect_is_said() {
         let folder = Folder::new("mode");
-        let listener = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        let listener = bind(&folder.socket(), (Access::Owner, 64), PATIENCE).unwrap();
         let mode = || fs::metadata(folder.socket()).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(), 0o600);
         drop(listener);
-        let listener = bind(&folder.socket(), Access::All, 64).unwrap();
+        let listener = bind(&folder.socket(), (Access::All, 64), PATIENCE).unwrap();
         assert_eq!(mode(), 0o666);
         drop(listener);
-        let _listener = bind(&folder.socket(), Access::Group(None), 64).unwrap();
+        let _listener = bind(&folder.socket(), (Access::Group(None), 64), PATIENCE).unwrap();
         assert_eq!(mode(), 0o660);
     }
 
     #[test]
     fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let folder = Folder::new("stale");
-        let live = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        let live = bind(&folder.socket(), (Access::Owner, 64), PATIENCE).unwrap();
         assert_eq!(
-            bind(&folder.socket(), Access::Owner, 64).unwrap_err().kind(),
+            bind(&folder.socket(), (Access::Owner, 64), PATIENCE)
+                .unwrap_err()
+                .kind(),
             io::ErrorKind::AddrInUse
         );
         drop(live);
-        bind(&folder.socket(), Access::Owner, 64).unwrap();
+        bind(&folder.socket(), (Access::Owner, 64), PATIENCE).unwrap();
     }
 
     #[test]
     fn a_socket_has_several_names_and_takes_none_from_another() {
         let folder = Folder::new("names");
         let (first, name) = (folder.socket(), folder.0.join("b.sock"));
-        let _listener = bind(&first, Access::Owner, 64).unwrap();
-        let other = bind(&name, Access::Owner, 64).unwrap();
+        let _listener = bind(&first, (Access::Owner, 64), PATIENCE).unwrap();
+        let other = bind(&name, (Access::Owner, 64), PATIENCE).unwrap();
         assert_eq!(
             add_name(&first, &name).unwrap_err().kind(),
             io::ErrorKind::AddrInUse
@@ -261,7 +349,9 @@ mod tests {
         let folder = Folder::new("file");
         fs::write(folder.socket(), "precious").unwrap();
         assert_eq!(
-            bind(&folder.socket(), Access::Owner, 64).unwrap_err().kind(),
+            bind(&folder.socket(), (Access::Owner, 64), PATIENCE)
+                .unwrap_err()
+                .kind(),
             io::ErrorKind::AlreadyExists
         );
         assert_eq!(fs::read_to_string(folder.socket()).unwrap(), "precious");
@@ -270,10 +360,10 @@ mod tests {
     #[test]
     fn the_file_goes_with_the_listener_unless_it_is_anothers_by_then() {
         let folder = Folder::new("gone");
-        let listener = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        let listener = bind(&folder.socket(), (Access::Owner, 64), PATIENCE).unwrap();
         let file = SocketFile::new(folder.socket());
         drop(listener);
-        let successor = bind(&folder.socket(), Access::Owner, 64).unwrap();
+        let successor = bind(&folder.socket(), (Access::Owner, 64), PATIENCE).unwrap();
         drop(file);
         assert!(folder.socket().exists());
         drop(SocketFile::new(folder.socket()));

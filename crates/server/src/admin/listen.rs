@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,7 @@ use tracing::{debug, warn};
 
 use super::{Ask, client, place, serve};
 use crate::config::{AdminSocket, Config};
-use crate::sockets::{Access, SocketFile, add_name, bind};
+use crate::sockets::{Access, PATIENCE, SocketFile, add_name, bind};
 
 /// Listen queue.
 const BACKLOG: i32 = 64;
@@ -122,7 +123,7 @@ impl AdminListener {
         let set = &config.admin_socket;
         let is_default = *set == AdminSocket::Default;
         for path in place::candidates(config.names.get(..1).unwrap_or_default(), set) {
-            let bound = bind_at(&path, is_default).map_err(|error| (path.clone(), error));
+            let bound = bind_at(&path, is_default, PATIENCE).map_err(|error| (path.clone(), error));
             let named = bound.and_then(|listener| {
                 let files = Arc::new(Files::new(SocketFile::new(path), is_default));
                 files.answer_for(&config.names)?;
@@ -234,7 +235,8 @@ impl Share {
         }
         let path = self.path().to_owned();
         let is_default = self.files.is_default;
-        let bound = bind_at(&path, is_default).map(|listener| {
+        // Whoever holds the lock does not hold up the server: it looks again in a moment.
+        let bound = bind_at(&path, is_default, Duration::ZERO).map(|listener| {
             let files = Files::new(SocketFile::new(path), is_default);
             // Those that are left lead to the old socket, and go with it.
             for other in self.files.others().drain(..) {
@@ -262,9 +264,9 @@ impl Share {
 }
 
 /// Binds `path`, whose folder is made where it is the server's choice.
-fn bind_at(path: &Path, is_default: bool) -> io::Result<UnixListener> {
+fn bind_at(path: &Path, is_default: bool, patience: Duration) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent().filter(|_| is_default) {
         place::prepare(folder)?;
     }
-    bind(path, Access::Owner, BACKLOG)
+    bind(path, (Access::Owner, BACKLOG), patience)
 }

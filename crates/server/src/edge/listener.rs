@@ -50,7 +50,7 @@ impl Listener {
                     // Who connects says which script runs.
                     Protocol::FastCgi => Access::Group(group),
                 };
-                let socket = sockets::bind(path, access, BACKLOG)?;
+                let socket = sockets::bind(path, (access, BACKLOG), sockets::PATIENCE)?;
                 let listener = Self::adopt(socket.into(), listen.protocol, Some(listen.clone()))?;
                 listener.own();
                 Ok(listener)

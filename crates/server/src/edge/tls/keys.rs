@@ -21,6 +21,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 
 use crate::config::CertificateFiles;
+use crate::trust::{self, Groups};
 
 /// A certificate that ends sooner is spoken of.
 const SOON: i64 = 7 * 24 * 3600;
@@ -189,6 +190,13 @@ pub(super) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'st
 
 /// What is in a file. Of another kind (a pipe waits for who writes to it) or size it is none of ours, and a server must not wait for it.
 fn content(path: &Path) -> anyhow::Result<Vec<u8>> {
+    trust::file(path, Groups::NotOfPools).map_err(|error| {
+        if trust::is_refusal(&error) {
+            anyhow!("{error}; have root own it, or copy it to a folder of root's, such as /etc/hearth")
+        } else {
+            error.into()
+        }
+    })?;
     let about = fs::metadata(path)?;
     if !about.is_file() {
         bail!("it is no regular file");

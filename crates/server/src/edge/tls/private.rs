@@ -5,13 +5,18 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::trust;
+
 /// Makes a folder, with those above it, that only its owner may look into.
 pub(crate) fn folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a folder, and sees whether a file can be written in it.
+/// Makes a folder, and sees whether a file can be written in it, and that by nobody else.
 pub(crate) fn try_folder(path: &Path) -> io::Result<()> {
+    if let Some(there) = path.ancestors().find(|path| path.exists()) {
+        trust::folder(there)?;
+    }
     folder(path)?;
     let probe = path.join("probe");
     write(&probe, "")?;
