@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use tracing::{info, warn};
 
@@ -237,13 +237,7 @@ fn may_create(path: &Path) -> io::Result<()> {
     if is_checked(path) {
         trust::folder_of(path)?;
     }
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    Ok(accessat(
-        CWD,
-        folder,
-        Access::WRITE_OK | Access::EXEC_OK,
-        AtFlags::EACCESS,
-    )?)
+    trust::may_create(path)
 }
 
 fn is_checked(path: &Path) -> bool {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, accessat, chownat, fchmod, flock};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, chownat, fchmod, flock};
 use rustix::io::Errno;
 use rustix::process::{Gid, geteuid};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -219,7 +219,7 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
             return Err(io::ErrorKind::AddrInUse.into());
         }
     }
-    may_create(path)
+    trust::may_create(path)
 }
 
 /// Gives the socket at `path` another name, in place of a socket on which nobody listens any more. `AddrInUse`: somebody does.
@@ -247,13 +247,6 @@ fn vacate(path: &Path, address: &SockAddr) -> io::Result<()> {
         return Err(io::ErrorKind::AddrInUse.into());
     }
     fs::remove_file(path)
-}
-
-/// Whether this process may make a file at `path`.
-fn may_create(path: &Path) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let needed = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    Ok(accessat(CWD, folder, needed, AtFlags::EACCESS)?)
 }
 
 fn not_a_socket() -> io::Error {

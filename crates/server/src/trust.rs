@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::geteuid;
 
 use crate::rights;
@@ -44,6 +45,13 @@ pub(crate) fn folder_of(path: &Path) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => folder(parent),
         _ => folder(Path::new(".")),
     }
+}
+
+/// Refuses a path at which this process may not make a file, by the rights of the folder.
+pub(crate) fn may_create(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let needed = Access::WRITE_OK | Access::EXEC_OK;
+    Ok(accessat(CWD, folder, needed, AtFlags::EACCESS)?)
 }
 
 /// Refuses an open file that others have put in a folder of all, such as `/tmp`.

@@ -15,6 +15,7 @@ mod network;
 mod pattern;
 mod pool;
 mod process;
+mod project;
 mod proxy;
 mod rate;
 mod reader;
