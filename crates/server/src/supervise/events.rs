@@ -10,7 +10,7 @@ use ipc::slot::{Incarnation, WorkerId};
 use tracing::{debug, error, info, warn};
 
 use super::ending::Ending;
-use super::identity::{self, Attested, Refusal};
+use super::identity::{self, Attested};
 use super::process::Process;
 use super::socket::{Received, close_elsewhere};
 use super::worker::{Cause, Figures, Lost, Unborn, Who};
@@ -78,7 +78,7 @@ impl Supervisor {
                 signal,
             } => {
                 let who = (WorkerId(worker), Incarnation(incarnation));
-                self.note_exited(generation, who, Ending::reported(code, signal));
+                self.note_exited(who, Ending::reported(code, signal));
             }
         }
     }
@@ -97,8 +97,15 @@ impl Supervisor {
         }
     }
 
-    /// The first message of a worker.
-    pub(super) fn note_greeting(&mut self, who: Who, heard: io::Result<Received<FromWorker>>) {
+    /// The first message of a worker, if there is one.
+    pub(super) fn note_greeting(&mut self, who: Who, heard: Option<io::Result<Received<FromWorker>>>) {
+        let Some(heard) = heard else {
+            if let Some(unborn) = self.unborn(who) {
+                unborn.is_silent = true;
+                self.give_up_silent(who);
+            }
+            return;
+        };
         let Some(unborn) = self.take_unborn(who) else {
             // It was given up meanwhile: its lifeline has ended it.
             close_elsewhere(heard.map(|received| received.fds).unwrap_or_default());
@@ -112,12 +119,17 @@ impl Supervisor {
             let process = Process::new(pid, pidfd, &self.kin.family);
             process
                 .map(|process| (process, rollup))
-                .map_err(|error| Refusal::Untrue(format!("its pidfd cannot be watched: {error}")))
+                .map_err(|error| format!("its pidfd cannot be watched: {error}"))
         });
         match taken {
-            Ok(process) => self.note_ready(generation, who, (unborn, process)),
-            Err(Refusal::Ended) => self.give_up(number, unborn, Cause::Ended),
-            Err(Refusal::Untrue(reason)) => {
+            Ok(process) => {
+                let ended = unborn.ended;
+                self.note_ready(generation, who, (unborn, process));
+                if let Some(ending) = ended {
+                    self.settle(who, ending);
+                }
+            }
+            Err(reason) => {
                 error!(
                     pool = self.settings.name,
                     generation,
@@ -163,18 +175,10 @@ impl Supervisor {
     }
 
     /// The zygote says that a worker has ended.
-    fn note_exited(&mut self, generation: u32, who: Who, ending: Ending) {
-        if let Some(unborn) = self.take_unborn(who) {
-            let why = ending.to_string();
-            error!(
-                pool = self.settings.name,
-                generation,
-                worker = who.0.0,
-                incarnation = who.1.0,
-                why,
-                "worker given up: it ended as soon as it was forked"
-            );
-            self.give_up(who.0.0, unborn, Cause::Ended);
+    fn note_exited(&mut self, who: Who, ending: Ending) {
+        if let Some(unborn) = self.unborn(who) {
+            unborn.ended = Some(ending);
+            self.give_up_silent(who);
         } else if self.worker(who).is_some_and(|worker| !worker.process.has_ended()) {
             self.condemn_zygote("it said that a worker has ended that has not");
         } else {
@@ -281,6 +285,31 @@ impl Supervisor {
         let gone = self.zygote_gone_at.is_some_and(|at| at.elapsed() < TOGETHER);
         let falls = |zygote: &Zygote| zygote.process.has_ended() || zygote.process.is_stopped();
         gone || self.zygote.as_ref().is_some_and(falls)
+    }
+
+    fn unborn(&mut self, (worker, incarnation): Who) -> Option<&mut Unborn> {
+        self.unborn
+            .get_mut(&worker.0)
+            .filter(|unborn| unborn.incarnation == incarnation)
+    }
+
+    /// Gives up a worker that has ended without a word. Until both is known, either may be on its way.
+    fn give_up_silent(&mut self, who: Who) {
+        let unborn = self.unborn(who);
+        let Some(ending) = unborn.and_then(|unborn| unborn.ended.filter(|_| unborn.is_silent)) else {
+            return;
+        };
+        let why = ending.to_string();
+        error!(
+            pool = self.settings.name,
+            worker = who.0.0,
+            incarnation = who.1.0,
+            why,
+            "worker given up: it ended as soon as it was forked"
+        );
+        if let Some(unborn) = self.take_unborn(who) {
+            self.give_up(who.0.0, unborn, Cause::Ended);
+        }
     }
 
     fn give_up(&mut self, number: u16, unborn: Unborn, cause: Cause) {

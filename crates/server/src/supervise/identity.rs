@@ -23,25 +23,12 @@ pub(super) struct Attested {
     pub(super) rollup: Option<File>,
 }
 
-/// Why a worker is not taken.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// It has ended since.
-    Ended,
-    /// What was said is not so.
-    Untrue(String),
-}
-
-/// Looks at a worker's first message. `zygote` is who has forked it.
+/// Looks at a worker's first message. `zygote` is who has forked it. The error says what is not so.
 pub(super) fn attest(
     heard: io::Result<Received<FromWorker>>,
     zygote: Option<Sender>,
-) -> Result<Attested, Refusal> {
-    let untrue = |why: String| Err(Refusal::Untrue(why));
-    let received = match heard {
-        Ok(received) => received,
-        Err(error) => return untrue(error.to_string()),
-    };
+) -> Result<Attested, String> {
+    let received = heard.map_err(|error| error.to_string())?;
     let verdict = check(&received, zygote);
     let mut fds = received.fds.into_iter();
     let (pidfd, rollup) = (fds.next(), fds.next());
@@ -52,41 +39,41 @@ pub(super) fn attest(
             pidfd,
             rollup: rollup.and_then(|file| rollup_of(pid, file)),
         }),
-        (Err(refusal), pidfd) => {
+        (Err(why), pidfd) => {
             close_elsewhere(pidfd.into_iter().chain(rollup).collect());
-            Err(refusal)
+            Err(why)
         }
-        (Ok(_), None) => untrue("a worker without a pidfd".to_owned()),
+        (Ok(_), None) => Err("a worker without a pidfd".to_owned()),
     }
 }
 
 /// The process id.
-fn check(received: &Received<FromWorker>, zygote: Option<Sender>) -> Result<i32, Refusal> {
-    let untrue = |why: String| Err(Refusal::Untrue(why));
+fn check(received: &Received<FromWorker>, zygote: Option<Sender>) -> Result<i32, String> {
     let (Some(sender), Some(zygote)) = (received.sender, zygote) else {
-        return untrue("nobody knows who sent its first message".to_owned());
+        return Err("nobody knows who sent its first message".to_owned());
     };
     let Sender { pid, uid, gid } = sender;
     if received.message != FromWorker::Ready {
-        return untrue(format!("process {pid} began with another message"));
+        return Err(format!("process {pid} began with another message"));
     }
     if (uid, gid) != (zygote.uid, zygote.gid) {
-        return untrue(format!(
+        return Err(format!(
             "process {pid}, of user {uid} and group {gid}, said that it is the worker; the pool has user {} and group {}",
             zygote.uid, zygote.gid
         ));
     }
     let Some(pidfd) = received.fds.first() else {
-        return untrue(format!("process {pid} sent no pidfd"));
+        return Err(format!("process {pid} sent no pidfd"));
     };
     match process_of(pidfd) {
         Ok(Some(named)) if named == pid && pid == zygote.pid => {
-            untrue("the zygote said that it is the worker".to_owned())
+            Err("the zygote said that it is the worker".to_owned())
         }
         Ok(Some(named)) if named == pid => Ok(pid),
-        Ok(Some(named)) => untrue(format!("process {pid} said that process {named} is the worker")),
-        Ok(None) => Err(Refusal::Ended),
-        Err(error) => untrue(format!(
+        Ok(Some(named)) => Err(format!("process {pid} said that process {named} is the worker")),
+        // It has ended since, and no signal reaches anybody by this descriptor.
+        Ok(None) => Ok(pid),
+        Err(error) => Err(format!(
             "process {pid} sent something else than its pidfd: {error}"
         )),
     }
@@ -99,7 +86,7 @@ fn process_of(pidfd: &OwnedFd) -> io::Result<Option<i32>> {
     let pid: i32 = line
         .and_then(|pid| pid.trim().parse().ok())
         .ok_or_else(|| io::Error::other("it names no process"))?;
-    Ok((pid > 0).then_some(pid))
+    Ok((pid != -1).then_some(pid))
 }
 
 /// The descriptor if it is what it should be: others could take for ever to be read.
@@ -131,7 +118,7 @@ mod tests {
         pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
     }
 
-    fn said(sender: Option<Sender>, fds: Vec<OwnedFd>) -> Result<Attested, Refusal> {
+    fn said(sender: Option<Sender>, fds: Vec<OwnedFd>) -> Result<Attested, String> {
         let zygote = Sender { pid: 1, ..me() };
         let message = FromWorker::Ready;
         attest(Ok(Received { message, sender, fds }), Some(zygote))
@@ -158,7 +145,7 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pidfd = pidfd(child.id().try_into().unwrap());
         child.wait().unwrap();
-        assert!(matches!(said(Some(me()), vec![pidfd]), Err(Refusal::Ended)));
+        assert!(said(Some(me()), vec![pidfd]).is_ok());
     }
 
     #[test]
@@ -178,8 +165,8 @@ mod tests {
         ];
         for (sender, fds, expected) in table {
             match said(sender, fds) {
-                Err(Refusal::Untrue(why)) => assert!(why.contains(expected), "{why}"),
-                other => panic!("{expected}: {other:?}"),
+                Err(why) => assert!(why.contains(expected), "{why}"),
+                Ok(worker) => panic!("{expected}: {worker:?}"),
             }
         }
     }

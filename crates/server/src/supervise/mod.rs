@@ -117,11 +117,11 @@ enum Event {
     },
     /// A zygote is dead, and all that it said has been handed on.
     ZygoteGone { generation: u32 },
-    /// A worker that was asked for has sent its first message.
+    /// A worker that was asked for has sent its first message; `None`: nobody holds its socket any more.
     WorkerReady {
         worker: WorkerId,
         incarnation: Incarnation,
-        heard: io::Result<Received<FromWorker>>,
+        heard: Option<io::Result<Received<FromWorker>>>,
     },
     /// A worker's pidfd fired, or it is certain that a lost one is gone.
     WorkerGone {

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use super::Event;
+use super::ending::Ending;
 use super::leaks::Book;
 use super::output::{self, Speaker};
 use super::policy::Record;
@@ -67,6 +68,10 @@ pub(super) struct Unborn {
     socket: Arc<Socket>,
     output: pipe::Receiver,
     lifeline: OwnedFd,
+    /// How it ended, as its zygote says: its first message may still be on its way.
+    pub(super) ended: Option<Ending>,
+    /// There will be no first message.
+    pub(super) is_silent: bool,
 }
 
 impl Unborn {
@@ -81,6 +86,8 @@ impl Unborn {
             socket: Arc::new(Socket::new(ours)?),
             output: pipe::Receiver::from_owned_fd(output_read)?,
             lifeline,
+            ended: None,
+            is_silent: false,
         };
         Ok((
             unborn,
@@ -93,20 +100,18 @@ impl Unborn {
         ))
     }
 
-    /// Waits for the worker's first message, which becomes an event. If the worker ends without one, its zygote says so.
+    /// Waits for the worker's first message, or the end of its socket, which becomes an event.
     pub(super) fn listen(&self, worker: WorkerId, env: &Surroundings<'_>) {
         let (incarnation, socket) = (self.incarnation, Arc::clone(&self.socket));
         let events = env.events.clone();
         env.tasks.spawn(async move {
-            if let Some(heard) = socket.receive().await.transpose() {
-                let greeting = Event::WorkerReady {
-                    worker,
-                    incarnation,
-                    heard,
-                };
-                // The supervisor is gone only when the server has stopped.
-                let _ = events.send(greeting).await;
-            }
+            let greeting = Event::WorkerReady {
+                worker,
+                incarnation,
+                heard: socket.receive().await.transpose(),
+            };
+            // The supervisor is gone only when the server has stopped.
+            let _ = events.send(greeting).await;
         });
     }
 
