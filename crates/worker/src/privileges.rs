@@ -33,8 +33,10 @@ pub(crate) fn keep_over_change() {
     let _ = set_keep_capabilities(true);
 }
 
-/// Drops every capability but the shield, unless the process is root's; that too if others may look into it. The bounding set stays: it gives a process nothing, and without it programs
-/// with the set-user-ID bit, such as those that send mail, would not work for PHP as they do under php-fpm.
+/// Drops every capability except the shield, unless the process is root's; the shield too if others may look into it.
+///
+/// The bounding set stays: it gives a process nothing, and without it programs with the set-user-ID bit, such as those that send
+/// mail, would not work for PHP as they do under php-fpm.
 pub(crate) fn give_up(is_dumpable: bool) -> Result<(), String> {
     let has = capabilities(None).map_err(|error| format!("dropping capabilities: capget: {error}"))?;
     // As above.

@@ -71,8 +71,8 @@ pub struct Limits {
     pub response_memory: ByteSize,
     /// Size of a response's spool file; beyond it the worker waits for the client. Default 2 GiB.
     pub response_spool: ByteSize,
-    /// Size of all spool files together. Default: a tenth of what is free in the folder for them when the server starts. A request whose body has no room gets
-    /// 503; a worker whose response has none waits for the client.
+    /// Size of all spool files together. Default: a tenth of what is free in the folder for them when the server starts.
+    /// A request whose body has no room gets 503; a worker whose response has none waits for the client.
     pub spool_bytes: Option<ByteSize>,
 }
 

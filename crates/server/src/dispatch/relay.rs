@@ -2,7 +2,8 @@
 //!
 //! A task of its own (the pump) empties the lane as fast as the worker fills it, so that a slow client never holds a worker: into
 //! memory up to `limits.response_memory` (less where memory is scarce), then into a spool file up to `limits.response_spool`; only then,
-//! or when there is no room for spool files, the worker waits. The client's side ([`Outlet`]) takes from memory; the pump refills that from the spool file, in order.
+//! or when there is no room for spool files, the worker waits. The client's side ([`Outlet`]) takes from memory; the pump refills
+//! that from the spool file, in order.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

@@ -48,7 +48,7 @@ pub(super) fn hint(booted: &Booted) -> Option<String> {
     }
 }
 
-/// Has the log say so.
+/// Logs them.
 pub(super) fn warn(pool: &str, ini: &Ini) {
     for (message, hint) in complaints(pool, ini) {
         warn!(pool, hint, "{message}");

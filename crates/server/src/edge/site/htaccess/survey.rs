@@ -1,5 +1,5 @@
-//! Which folders does an application close by `.htaccess`, for those who start it? Looks around within bounds; what is beyond them is found when it
-//! is asked for.
+//! Names the folders that an application closes by `.htaccess`, for those who start it. Looks around within bounds; other folders
+//! are found when a client asks for them.
 //!
 //! Called by `cli`. Runs in: server, before it serves, and the command.
 
