@@ -3,23 +3,16 @@
 //! Workers are forked from it and inherit all of it. What takes privileges comes before they are given up. Errors begin with the
 //! setting. Runs in: zygote. Called by `zygote`.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
+use ipc::account::{self, Account};
 use ipc::control::{Process, Resource};
 use rustix::fs::Mode;
 use rustix::process::{Rlimit, geteuid};
 
 use crate::{privileges, process};
-
-/// Who the process is to be.
-struct Account {
-    uid: u32,
-    gid: u32,
-    /// `None`: only the group is changed, or nobody has that number.
-    name: Option<CString>,
-}
 
 /// Applies them all. The process has one thread.
 pub(crate) fn apply(settings: &Process) -> Result<(), String> {
@@ -49,7 +42,7 @@ pub(crate) fn apply(settings: &Process) -> Result<(), String> {
     if let Some(umask) = settings.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
-    let account = account(settings)?;
+    let account = account::named(settings.user.as_deref(), settings.group.as_deref())?;
     set_environment(settings, account.is_some());
     if let Some(account) = account {
         let who = match (&settings.user, &settings.group) {
@@ -123,67 +116,8 @@ fn value_of(value: &str) -> Option<OsString> {
     }
 }
 
-/// `None`: it stays who it is.
-fn account(settings: &Process) -> Result<Option<Account>, String> {
-    let mut account = match &settings.user {
-        Some(user) => user_named(user).map_err(|why| format!("user = \"{user}\": {why}"))?,
-        None => Account {
-            uid: geteuid().as_raw(),
-            gid: u32::MAX,
-            name: None,
-        },
-    };
-    if let Some(group) = &settings.group {
-        account.gid = group_named(group).map_err(|why| format!("group = \"{group}\": {why}"))?;
-    } else if settings.user.is_none() {
-        return Ok(None);
-    }
-    if account.gid == u32::MAX {
-        return Err("user: nobody has this number, so `group` must be set as well".to_owned());
-    }
-    Ok(Some(account))
-}
-
-fn user_named(text: &str) -> Result<Account, String> {
-    let name = CString::new(text).map_err(|error| error.to_string())?;
-    // SAFETY: the string ends with a NUL; one thread, so the entry stays until the next call.
-    let mut entry = unsafe { libc::getpwnam(name.as_ptr()) };
-    if entry.is_null()
-        && let Ok(uid) = text.parse()
-    {
-        // SAFETY: as above.
-        entry = unsafe { libc::getpwuid(uid) };
-        if entry.is_null() {
-            return Ok(Account {
-                uid,
-                gid: u32::MAX,
-                name: None,
-            });
-        }
-    }
-    // SAFETY: null, or an entry as above.
-    let entry = unsafe { entry.as_ref() }.ok_or("there is no such user")?;
-    // SAFETY: the name in an entry ends with a NUL.
-    let name = unsafe { CStr::from_ptr(entry.pw_name) };
-    Ok(Account {
-        uid: entry.pw_uid,
-        gid: entry.pw_gid,
-        name: Some(name.to_owned()),
-    })
-}
-
-fn group_named(text: &str) -> Result<u32, String> {
-    let name = CString::new(text).map_err(|error| error.to_string())?;
-    // SAFETY: as in `user_named`.
-    let entry = unsafe { libc::getgrnam(name.as_ptr()) };
-    // SAFETY: null, or an entry that stays until the next call.
-    let gid = unsafe { entry.as_ref() }.map(|entry| entry.gr_gid);
-    gid.or_else(|| text.parse().ok())
-        .ok_or_else(|| "there is no such group".to_owned())
-}
-
 fn change_to(account: &Account) -> Result<(), String> {
-    let &Account { uid, gid, ref name } = account;
+    let &Account { uid, gid, ref groups } = account;
     let may_change = privileges::may_change_account().map_err(|error| format!("capget: {error}"))?;
     if !may_change && uid == geteuid().as_raw() && gid == rustix::process::getegid().as_raw() {
         return Ok(());
@@ -194,12 +128,10 @@ fn change_to(account: &Account) -> Result<(), String> {
             .to_owned());
     }
     // The user last: after that nothing of this is permitted.
-    match name {
-        // SAFETY: the name ends with a NUL; with one thread these calls change the whole process.
-        Some(name) => succeed("initgroups", unsafe { libc::initgroups(name.as_ptr(), gid) })?,
-        // SAFETY: one number is read.
-        None => succeed("setgroups", unsafe { libc::setgroups(1, &raw const gid) })?,
-    }
+    // SAFETY: so many numbers are read; with one thread this call and those below change the whole process.
+    succeed("setgroups", unsafe {
+        libc::setgroups(groups.len(), groups.as_ptr())
+    })?;
     // SAFETY: touches no memory.
     succeed("setresgid", unsafe { libc::setresgid(gid, gid, gid) })?;
     privileges::keep_over_change();
@@ -234,23 +166,5 @@ mod tests {
         ] {
             assert_eq!(value_of(value), expected, "{value}");
         }
-    }
-
-    #[test]
-    fn users_and_groups_have_names_or_numbers() {
-        for text in ["root", "0"] {
-            let account = user_named(text).unwrap();
-            assert_eq!((account.uid, account.gid), (0, 0));
-            assert_eq!(account.name.as_deref(), Some(c"root"));
-            assert_eq!(group_named(text), Ok(0));
-        }
-        assert_eq!(user_named("123456789").unwrap().uid, 123_456_789);
-        assert!(user_named("no such user").is_err());
-        assert!(group_named("no such group").is_err());
-        let alone = Process {
-            user: Some("123456789".to_owned()),
-            ..Process::default()
-        };
-        assert!(account(&alone).err().unwrap().contains("`group` must be set"));
     }
 }
