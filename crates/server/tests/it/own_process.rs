@@ -269,10 +269,8 @@ fn a_user_may_be_a_number_and_groups_are_left_behind() {
         assert_eq!(told["groups"], json!([STRANGER + 1]));
     });
     let said = project.refused(&[&user]);
-    assert!(
-        said.contains("pool.web.user: nobody has this number, so `group` must be set"),
-        "{said}"
-    );
+    let expected = format!("pool.web.user = \"{STRANGER}\": nobody has this number, so `group` must be set");
+    assert!(said.contains(&expected), "{said}");
 }
 
 #[test]
