@@ -64,7 +64,8 @@ pub struct Sender {
 #[derive(Debug)]
 pub struct Packet {
     bytes: Vec<u8>,
-    is_whole: bool,
+    /// What the kernel has left out of it.
+    missing: ReturnFlags,
     /// Its descriptors.
     pub fds: Vec<OwnedFd>,
     /// Who sent it, if [`ask_for_sender`] was called for the socket.
@@ -72,9 +73,17 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The message.
+    /// The message. `QuotaExceeded`: this process had no descriptor left for those that came with it; the sender has done nothing
+    /// wrong.
     pub fn message<T: DeserializeOwned>(&self) -> io::Result<T> {
-        if !self.is_whole {
+        if self.missing.contains(ReturnFlags::CTRUNC) {
+            return Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                "no file descriptor was left for those of a message: raise the limit of open files (`ulimit -n`, \
+                 LimitNOFILE= of a unit)",
+            ));
+        }
+        if self.missing.contains(ReturnFlags::TRUNC) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "a message was cut short",
@@ -112,10 +121,9 @@ pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
             RecvFlags::CMSG_CLOEXEC,
         )
     })?;
-    let cut = ReturnFlags::TRUNC | ReturnFlags::CTRUNC;
     let mut packet = Packet {
         bytes,
-        is_whole: !received.flags.intersects(cut),
+        missing: received.flags & (ReturnFlags::TRUNC | ReturnFlags::CTRUNC),
         fds: Vec::new(),
         sender: None,
     };

@@ -10,7 +10,7 @@ use ipc::slot::{Incarnation, WorkerId};
 use tracing::{debug, error, info, warn};
 
 use super::ending::Ending;
-use super::identity::{self, Attested};
+use super::identity::{self, Attested, Refusal};
 use super::process::Process;
 use super::socket::{Received, close_elsewhere};
 use super::worker::{Cause, Figures, Lost, Unborn, Who};
@@ -119,7 +119,7 @@ impl Supervisor {
             let process = Process::new(pid, pidfd, &self.kin.family);
             process
                 .map(|process| (process, rollup))
-                .map_err(|error| format!("its pidfd cannot be watched: {error}"))
+                .map_err(|error| Refusal::Unseen(format!("watching its pidfd: {error}")))
         });
         match taken {
             Ok(process) => {
@@ -129,7 +129,17 @@ impl Supervisor {
                     self.settle(who, ending);
                 }
             }
-            Err(reason) => {
+            Err(Refusal::Unseen(reason)) => {
+                error!(
+                    pool = self.settings.name,
+                    generation,
+                    worker = number,
+                    reason,
+                    "worker given up: the server could not look at it"
+                );
+                self.give_up(number, unborn, Cause::Unseen(reason));
+            }
+            Err(Refusal::Untrue(reason)) => {
                 error!(
                     pool = self.settings.name,
                     generation,
@@ -321,20 +331,19 @@ impl Supervisor {
     /// A lost worker is certainly gone: dispatch settles what it may have claimed, and its number may be forked again.
     fn note_lost_gone(&mut self, (worker, incarnation): Who) {
         // Its predecessor's end may be told only now.
-        let Some(&Lost { cause, .. }) = self
-            .lost
-            .get(&worker.0)
-            .filter(|lost| lost.incarnation == incarnation)
-        else {
+        let is_it = |lost: &Lost| lost.incarnation == incarnation;
+        if !self.lost.get(&worker.0).is_some_and(is_it) {
+            return;
+        }
+        let Some(Lost { cause, .. }) = self.lost.remove(&worker.0) else {
             return;
         };
-        self.lost.remove(&worker.0);
         let why = cause.to_string();
         self.pool
             .worker_died((worker, incarnation), (&why, Reruns::Allowed));
         match cause {
             Cause::ZygoteDied => self.state.lost_is_gone(worker.0),
-            Cause::Untrue | Cause::Ended => self.note_not_forked(worker.0, why),
+            Cause::Untrue | Cause::Unseen(_) | Cause::Ended => self.note_not_forked(worker.0, why),
         }
     }
 

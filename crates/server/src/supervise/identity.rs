@@ -23,12 +23,24 @@ pub(super) struct Attested {
     pub(super) rollup: Option<File>,
 }
 
-/// Looks at a worker's first message. `zygote` is who has forked it. The error says what is not so.
+/// Why a worker is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// What it, or the zygote, said is not so.
+    Untrue(String),
+    /// The server could not look: nobody has lied.
+    Unseen(String),
+}
+
+/// Looks at a worker's first message. `zygote` is who has forked it.
 pub(super) fn attest(
     heard: io::Result<Received<FromWorker>>,
     zygote: Option<Sender>,
-) -> Result<Attested, String> {
-    let received = heard.map_err(|error| error.to_string())?;
+) -> Result<Attested, Refusal> {
+    let received = heard.map_err(|error| match error.kind() {
+        io::ErrorKind::QuotaExceeded => Refusal::Unseen(error.to_string()),
+        _ => Refusal::Untrue(error.to_string()),
+    })?;
     let verdict = check(&received, zygote);
     let mut fds = received.fds.into_iter();
     let (pidfd, rollup) = (fds.next(), fds.next());
@@ -43,50 +55,52 @@ pub(super) fn attest(
             close_elsewhere(pidfd.into_iter().chain(rollup).collect());
             Err(why)
         }
-        (Ok(_), None) => Err("a worker without a pidfd".to_owned()),
+        (Ok(_), None) => Err(Refusal::Untrue("a worker without a pidfd".to_owned())),
     }
 }
 
 /// The process id.
-fn check(received: &Received<FromWorker>, zygote: Option<Sender>) -> Result<i32, String> {
+fn check(received: &Received<FromWorker>, zygote: Option<Sender>) -> Result<i32, Refusal> {
+    let untrue = |what: String| Err(Refusal::Untrue(what));
     let (Some(sender), Some(zygote)) = (received.sender, zygote) else {
-        return Err("nobody knows who sent its first message".to_owned());
+        return untrue("nobody knows who sent its first message".to_owned());
     };
     let Sender { pid, uid, gid } = sender;
     if received.message != FromWorker::Ready {
-        return Err(format!("process {pid} began with another message"));
+        return untrue(format!("process {pid} began with another message"));
     }
     if (uid, gid) != (zygote.uid, zygote.gid) {
-        return Err(format!(
+        return untrue(format!(
             "process {pid}, of user {uid} and group {gid}, said that it is the worker; the pool has user {} and group {}",
             zygote.uid, zygote.gid
         ));
     }
     let Some(pidfd) = received.fds.first() else {
-        return Err(format!("process {pid} sent no pidfd"));
+        return untrue(format!("process {pid} sent no pidfd"));
     };
-    match process_of(pidfd) {
-        Ok(Some(named)) if named == pid && pid == zygote.pid => {
-            Err("the zygote said that it is the worker".to_owned())
+    let about = about(pidfd).map_err(|error| Refusal::Unseen(format!("looking at its pidfd: {error}")))?;
+    match process_of(&about) {
+        Some(named) if named == pid && pid == zygote.pid => {
+            untrue("the zygote said that it is the worker".to_owned())
         }
-        Ok(Some(named)) if named == pid => Ok(pid),
-        Ok(Some(named)) => Err(format!("process {pid} said that process {named} is the worker")),
-        // It has ended since, and no signal reaches anybody by this descriptor.
-        Ok(None) => Ok(pid),
-        Err(error) => Err(format!(
-            "process {pid} sent something else than its pidfd: {error}"
+        // -1: it has ended since, and no signal reaches anybody by this descriptor.
+        Some(named) if named == pid || named == -1 => Ok(pid),
+        Some(named) => untrue(format!("process {pid} said that process {named} is the worker")),
+        None => untrue(format!(
+            "process {pid} sent something else than its pidfd: it names no process"
         )),
     }
 }
 
-/// The process that a pidfd names; `None` once it has ended and was waited for.
-fn process_of(pidfd: &OwnedFd) -> io::Result<Option<i32>> {
-    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))?;
+/// What the kernel says of a descriptor (proc(5), `fdinfo`).
+fn about(fd: impl AsFd) -> io::Result<String> {
+    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))
+}
+
+/// The process that a pidfd names: only pidfds have this line. -1: it has ended and was waited for.
+fn process_of(about: &str) -> Option<i32> {
     let line = about.lines().find_map(|line| line.strip_prefix("Pid:"));
-    let pid: i32 = line
-        .and_then(|pid| pid.trim().parse().ok())
-        .ok_or_else(|| io::Error::other("it names no process"))?;
-    Ok((pid != -1).then_some(pid))
+    line.and_then(|pid| pid.trim().parse().ok())
 }
 
 /// The descriptor if it is what it should be: others could take for ever to be read.
@@ -118,7 +132,7 @@ mod tests {
         pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
     }
 
-    fn said(sender: Option<Sender>, fds: Vec<OwnedFd>) -> Result<Attested, String> {
+    fn said(sender: Option<Sender>, fds: Vec<OwnedFd>) -> Result<Attested, Refusal> {
         let zygote = Sender { pid: 1, ..me() };
         let message = FromWorker::Ready;
         attest(Ok(Received { message, sender, fds }), Some(zygote))
@@ -165,9 +179,16 @@ mod tests {
         ];
         for (sender, fds, expected) in table {
             match said(sender, fds) {
-                Err(why) => assert!(why.contains(expected), "{why}"),
-                Ok(worker) => panic!("{expected}: {worker:?}"),
+                Err(Refusal::Untrue(why)) => assert!(why.contains(expected), "{why}"),
+                other => panic!("{expected}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_server_that_cannot_look_blames_nobody() {
+        let shortage = io::Error::new(io::ErrorKind::QuotaExceeded, "no file descriptor was left");
+        let refusal = attest(Err(shortage), Some(me())).unwrap_err();
+        assert_eq!(refusal, Refusal::Unseen("no file descriptor was left".to_owned()));
     }
 }

@@ -184,12 +184,14 @@ pub(super) struct Lost {
 }
 
 /// Why a worker is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The zygote died before it said whether it had forked.
     ZygoteDied,
     /// What said that it is the worker is another process.
     Untrue,
+    /// The server could not look at it, for this reason.
+    Unseen(String),
     /// It ended before it could be taken.
     Ended,
 }
@@ -199,6 +201,7 @@ impl fmt::Display for Cause {
         f.write_str(match self {
             Self::ZygoteDied => "its zygote died while it was forked",
             Self::Untrue => "another process said that it is the worker",
+            Self::Unseen(reason) => reason,
             Self::Ended => "it ended as soon as it was forked",
         })
     }
