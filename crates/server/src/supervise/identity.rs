@@ -10,7 +10,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use ipc::control::{FromWorker, Sender};
-use rustix::fs::{PROC_SUPER_MAGIC, fstatfs};
 
 use super::socket::{Received, close_elsewhere};
 
@@ -103,9 +102,19 @@ fn process_of(about: &str) -> Option<i32> {
     line.and_then(|pid| pid.trim().parse().ok())
 }
 
-/// The descriptor if it is what it should be: others could take for ever to be read.
+/// The number of the mount on which a file is.
+fn mount_of(about: &str) -> Option<&str> {
+    about.lines().find_map(|line| line.strip_prefix("mnt_id:"))
+}
+
+/// The descriptor if it is what it should be: others could take for ever to be read. The file itself is asked nothing, since that
+/// could take as long (fstatfs(2) of a file system in user space).
 fn rollup_of(pid: i32, file: OwnedFd) -> Option<File> {
-    let is_proc = fstatfs(file.as_fd()).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC);
+    let ours = File::open("/proc/self/fdinfo").and_then(about);
+    let is_proc = ours.is_ok_and(|ours| {
+        let theirs = about(&file).unwrap_or_default();
+        mount_of(&ours).is_some() && mount_of(&ours) == mount_of(&theirs)
+    });
     let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     if is_proc && name.is_ok_and(|name| name.ends_with(format!("{pid}/smaps_rollup"))) {
         return Some(file.into());
@@ -148,10 +157,20 @@ mod tests {
     #[test]
     fn what_is_no_account_of_its_memory_is_left() {
         let (reader, _writer) = rustix::pipe::pipe().unwrap();
-        for file in [reader, File::open("/proc/self/statm").unwrap().into()] {
+        let elsewhere = std::env::temp_dir().join(format!("hearth-rollup-{}", me().pid));
+        let like_it = elsewhere.join(me().pid.to_string()).join("smaps_rollup");
+        std::fs::create_dir_all(like_it.parent().unwrap()).unwrap();
+        std::fs::write(&like_it, "").unwrap();
+        let like_it = File::open(like_it).unwrap();
+        for file in [
+            reader,
+            File::open("/proc/self/statm").unwrap().into(),
+            like_it.into(),
+        ] {
             let worker = said(Some(me()), vec![pidfd(me().pid), file]).unwrap();
             assert!(worker.rollup.is_none());
         }
+        std::fs::remove_dir_all(elsewhere).unwrap();
     }
 
     #[test]
