@@ -106,7 +106,7 @@ pub fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option
     Ok(Some((packet.message()?, packet.fds)))
 }
 
-/// As [`receive`], of a sender that is not trusted.
+/// As [`receive`], of a sender that is not trusted: closing its descriptors may take long.
 pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
     let mut bytes = vec![0; MAX_MESSAGE];
     // Room for all that may come: what has none, the kernel closes here and now, which may take its time.
@@ -141,7 +141,9 @@ pub fn receive_packet(socket: BorrowedFd<'_>) -> io::Result<Option<Packet>> {
             _ => {}
         }
     }
-    Ok((received.bytes > 0).then_some(packet))
+    // Descriptors without a message are the caller's to close.
+    let is_there = received.bytes > 0 || !packet.fds.is_empty();
+    Ok(is_there.then_some(packet))
 }
 
 /// A connected pair of sockets for these messages.
