@@ -28,6 +28,15 @@ pub(crate) enum Rights {
     Unknown,
 }
 
+/// What a thread reads files with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Held {
+    /// These.
+    Rights(Rights),
+    /// Nobody can say: parts of several, or those of a pool whose thread started this one.
+    Mixed,
+}
+
 /// Every account that PHP runs as on this server.
 static ACCOUNTS: Mutex<Vec<Arc<Account>>> = Mutex::new(Vec::new());
 /// The server's own. Set before the first thread changes.
@@ -35,7 +44,7 @@ static SERVER: OnceLock<Account> = OnceLock::new();
 
 thread_local! {
     /// What this thread has; `None`: not known yet.
-    static NOW: RefCell<Option<Rights>> = const { RefCell::new(None) };
+    static NOW: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
 /// Whether this process may act as other users: then it must not trust what they can bend.
@@ -86,15 +95,17 @@ impl Rights {
 
     /// Has this thread read files with these rights from now on.
     pub(crate) fn assume(&self) -> io::Result<()> {
+        if *self == Self::Unknown {
+            return Err(no_such_user());
+        }
         NOW.with_borrow_mut(|now| {
-            let now = now.get_or_insert_with(Self::of_thread);
-            if now == self {
+            let now = now.get_or_insert_with(Held::of_thread);
+            if matches!(now, Held::Rights(rights) if rights == self) {
                 return Ok(());
             }
-            // Between the calls below a thread has neither.
-            *now = Self::Unknown;
+            *now = Held::Mixed;
             self.take()?;
-            now.clone_from(self);
+            *now = Held::Rights(self.clone());
             Ok(())
         })
     }
@@ -107,14 +118,6 @@ impl Rights {
         let with_rights = || self.assume().map(|()| act());
         std::thread::scope(|scope| scope.spawn(with_rights).join())
             .unwrap_or_else(|_| Err(io::Error::other("the thread that was to read it has panicked")))
-    }
-
-    /// Those that a thread begins with, which are those of the thread that it was started by.
-    fn of_thread() -> Self {
-        match SERVER.get() {
-            Some(server) if geteuid().as_raw() != server.uid => Self::Unknown,
-            _ => Self::Server,
-        }
     }
 
     /// Those of the first account that PHP runs as.
@@ -132,7 +135,7 @@ impl Rights {
         let account = match self {
             Self::Server => server,
             Self::Of(account) => account,
-            Self::Unknown => return Err(io::Error::new(io::ErrorKind::PermissionDenied, "no such user")),
+            Self::Unknown => return Err(no_such_user()),
         };
         // The server's user first: with it come the capabilities that the rest takes.
         set_thread_res_uid(same, Uid::from_raw(server.uid), same)?;
@@ -148,6 +151,25 @@ impl Rights {
     }
 }
 
+impl Held {
+    /// What a thread begins with: what the thread has that started it.
+    fn of_thread() -> Self {
+        match SERVER.get() {
+            Some(server) if (geteuid().as_raw(), getegid().as_raw()) != (server.uid, server.gid) => {
+                Self::Mixed
+            }
+            _ => Self::Rights(Rights::Server),
+        }
+    }
+}
+
+fn no_such_user() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "the user or group that the pool names is not known to this system; correct `user` and `group`, then reload",
+    )
+}
+
 /// Has no other capabilities than `wanted` count, of those that the server has. For root the kernel does it as the user changes.
 fn put_in_effect(server: &Account, wanted: CapabilitySet) -> io::Result<()> {
     if server.uid == 0 {
@@ -160,18 +182,15 @@ fn put_in_effect(server: &Account, wanted: CapabilitySet) -> io::Result<()> {
 
 /// Calls `act` with the server's own rights: for what is the server's, on a thread that may have a pool's.
 pub(crate) fn as_server<T>(act: impl FnOnce() -> T) -> io::Result<T> {
-    let before = NOW.with_borrow_mut(|now| now.get_or_insert_with(Rights::of_thread).clone());
-    if before == Rights::Server {
-        return Ok(act());
-    }
+    let before = NOW.with_borrow_mut(|now| now.get_or_insert_with(Held::of_thread).clone());
+    let before = match before {
+        Held::Rights(Rights::Server) => return Ok(act()),
+        Held::Rights(rights) => rights,
+        // A reactor's new thread has those of some pool, which one matters to nobody.
+        Held::Mixed => Rights::first(),
+    };
     Rights::Server.assume()?;
     let done = act();
-    // A reactor's new thread has those of some pool, which one matters to nobody.
-    let before = if before == Rights::Unknown {
-        Rights::first()
-    } else {
-        before
-    };
     before.assume()?;
     Ok(done)
 }
@@ -179,4 +198,20 @@ pub(crate) fn as_server<T>(act: impl FnOnce() -> T) -> io::Result<T> {
 /// Has a reactor's thread begin with a pool's rights rather than the server's.
 pub(crate) fn begin_reactor() -> io::Result<()> {
     Rights::first().assume()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rights_of_an_unknown_user_are_refused_each_time() {
+        for _ in 0..2 {
+            let refused = Rights::Unknown.assume().map_err(|error| error.kind());
+            assert_eq!(refused, Err(io::ErrorKind::PermissionDenied));
+        }
+        assert!(Rights::Unknown.lend(|| ()).is_err());
+        // The thread keeps what it had.
+        assert!(Rights::Server.assume().is_ok());
+    }
 }
