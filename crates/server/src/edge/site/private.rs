@@ -15,10 +15,11 @@ const DESCRIPTIONS: [&[u8]; 6] = [
 ];
 /// Extensions of PHP source, besides those of [`is_php`]: Drupal's, and what is only included.
 const SOURCES: [&[u8]; 6] = [b"inc", b"module", b"install", b"theme", b"engine", b"profile"];
-/// Extensions of what lies in a project's folder and is not part of its site: dumps, databases, keys, logs and settings.
-const PROJECT: [&[u8]; 15] = [
+/// Extensions of what lies in a project's folder and is not part of its site: dumps, databases, keys, logs, settings, and
+/// archives, which may hold a copy of it all.
+const PROJECT: [&[u8]; 22] = [
     b"sql", b"sqlite", b"sqlite3", b"db", b"dump", b"key", b"pem", b"p12", b"log", b"yml", b"yaml", b"neon",
-    b"lock", b"ini", b"env",
+    b"lock", b"ini", b"env", b"zip", b"tar", b"tgz", b"tbz2", b"txz", b"7z", b"rar",
 ];
 /// How copies end that editors and people make of a file.
 const COPIES: [&[u8]; 9] = [
@@ -27,7 +28,7 @@ const COPIES: [&[u8]; 9] = [
 /// How copies end that are in nobody's way, so that they are private whatever they are copies of.
 const LEFTOVERS: [&[u8]; 3] = [b"~", b".swp", b".swo"];
 /// How packed files end.
-const PACKED: [&[u8]; 6] = [b".gz", b".bz2", b".xz", b".zst", b".zip", b".br"];
+const PACKED: [&[u8]; 5] = [b".gz", b".bz2", b".xz", b".zst", b".br"];
 
 /// Whether `path` names what no client gets. `is_project`: the document root is the folder of the project.
 pub(super) fn is_private(path: &[u8], is_project: bool) -> bool {
@@ -226,6 +227,14 @@ mod tests {
             "/data.sqlite-wal",
             "/data.sqlite3",
             "/tls.key",
+            "/backup.zip",
+            "/dump.sql.zip",
+            "/site.tar",
+            "/site.tar.gz",
+            "/site.tar.zst",
+            "/dump.TGZ",
+            "/a/old.7z",
+            "/old.rar",
             "/config.yml",
             "/index.html.old",
             "/phpunit.xml.dist",
@@ -238,6 +247,8 @@ mod tests {
             "/vendors/a",
             "/a/vendor/b",
             "/a.key.png",
+            "/app.js.gz",
+            "/zip",
             "/v1.2.3",
             "/changelog",
             "/sql",
