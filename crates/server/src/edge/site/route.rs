@@ -292,7 +292,7 @@ impl Router {
             Access::Closed
         } else {
             let full = full.as_os_str().as_bytes();
-            files.folders.access(full, self.root().len(), now)
+            files.folders.access(full, self.root().len(), &self.rights, now)
         }
     }
 

@@ -21,6 +21,7 @@ use rustix::fs::OFlags;
 use tokio::time::Instant;
 
 use self::file::{Htaccess, Said};
+use crate::rights::Rights;
 
 /// How long it is taken for granted what a folder's file says.
 const TTL: Duration = Duration::from_secs(1);
@@ -36,9 +37,11 @@ const NAME: &str = ".htaccess";
 /// What is known of folders. One a reactor.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
-    /// By their absolute paths.
-    known: Mutex<HashMap<Box<[u8]>, Known>>,
+    known: Mutex<ByPath>,
 }
+
+/// By their absolute paths, with the rights they were looked at with: another user has to look again.
+type ByPath = HashMap<Box<[u8]>, (Rights, Known)>;
 
 /// One folder.
 #[derive(Clone, Debug)]
@@ -46,6 +49,7 @@ struct Known {
     until: Instant,
     /// False: there is no such folder, so there are none below it.
     is_there: bool,
+    /// `None`: there is no file, or it could not be read, so that it is tried again.
     version: Option<Version>,
     said: Option<Arc<Htaccess>>,
 }
@@ -65,8 +69,9 @@ pub(super) enum Access {
 }
 
 impl Folders {
-    /// What may become of the file at `full`. The first `root` bytes of that are the document root; a folder ends in `/`.
-    pub(super) fn access(&self, full: &[u8], root: usize, now: Instant) -> Access {
+    /// What may become of the file at `full` for this thread, which has these `rights`. The first `root` bytes of `full` are the
+    /// document root; a folder ends in `/`.
+    pub(super) fn access(&self, full: &[u8], root: usize, rights: &Rights, now: Instant) -> Access {
         let mut chain = Vec::new();
         let mut name = full;
         let slashes = full.iter().enumerate().skip(root).filter(|(_, b)| **b == b'/');
@@ -75,7 +80,7 @@ impl Folders {
                 break;
             };
             name = rest.get(1..).unwrap_or_default();
-            let known = self.know(folder, now);
+            let known = self.know(folder, rights, now);
             if !known.is_there {
                 break;
             }
@@ -96,9 +101,12 @@ impl Folders {
         }
     }
 
-    fn know(&self, folder: &[u8], now: Instant) -> Known {
+    fn know(&self, folder: &[u8], rights: &Rights, now: Instant) -> Known {
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = all.get(folder);
+        let old = all
+            .get(folder)
+            .filter(|(of, _)| of == rights)
+            .map(|(_, known)| known);
         if let Some(known) = old.filter(|known| now < known.until) {
             return known.clone();
         }
@@ -107,7 +115,7 @@ impl Folders {
             all.clear();
         }
         if folder.len() <= LONGEST {
-            all.insert(folder.into(), known.clone());
+            all.insert(folder.into(), (rights.clone(), known.clone()));
         }
         known
     }
@@ -126,8 +134,14 @@ fn look(folder: &Path, old: Option<&Known>, until: Instant) -> Known {
         Ok(meta) => {
             let version = Some(version(&meta));
             let same = old.filter(|old| old.version == version);
-            let said = same.and_then(|old| old.said.clone());
-            return known(true, version, Some(said.unwrap_or_else(|| Arc::new(read(&path)))));
+            if let Some(said) = same.and_then(|old| old.said.clone()) {
+                return known(true, version, Some(said));
+            }
+            // As with Apache, a file that cannot be read closes its folder: until it is looked at again.
+            return match read(&path) {
+                Ok(said) => known(true, version, Some(Arc::new(said))),
+                Err(_) => known(true, None, Some(Arc::new(Htaccess::closed()))),
+            };
         }
         Err(error) => error,
     };
@@ -144,17 +158,14 @@ fn version(meta: &Metadata) -> Version {
     (meta.dev(), meta.ino(), meta.len(), modified, changed)
 }
 
-/// What the file at `path` says. As with Apache, a file that cannot be read closes its folder.
-fn read(path: &Path) -> Htaccess {
-    let text = open(path).and_then(|file| {
-        let mut text = Vec::new();
-        file.take(LARGEST + 1).read_to_end(&mut text)?;
-        Ok(text)
-    });
-    match text {
-        Ok(text) if text.len() as u64 <= LARGEST => Htaccess::read(&text),
-        _ => Htaccess::closed(),
+/// What the file at `path` says.
+fn read(path: &Path) -> io::Result<Htaccess> {
+    let mut text = Vec::new();
+    open(path)?.take(LARGEST + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Ok(Htaccess::closed());
     }
+    Ok(Htaccess::read(&text))
 }
 
 /// Opens a plain file; waits for nothing, as opening a pipe would.
@@ -165,4 +176,51 @@ fn open(path: &Path) -> io::Result<File> {
         return Ok(file);
     }
     Err(io::ErrorKind::InvalidInput.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use ipc::account::Account;
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("hearth-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_is_tried_again() {
+        let folder = folder("htaccess-unread");
+        // As if reading had failed: this is no plain file.
+        std::fs::create_dir_all(folder.join(NAME)).unwrap();
+        let failed = look(&folder, None, Instant::now());
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(!failed.said.unwrap().of_folder().is_open());
+        assert_eq!(failed.version, None, "without a version the next look reads it");
+    }
+
+    #[test]
+    fn what_one_user_has_seen_is_nothing_to_another() {
+        let folder = folder("htaccess-users");
+        let file = folder.join("a.txt");
+        let root = folder.as_os_str().len();
+        let folders = Folders::default();
+        let now = Instant::now();
+        let access = |rights: &Rights| folders.access(file.as_os_str().as_bytes(), root, rights, now);
+        assert_eq!(access(&Rights::Server), Access::Open);
+        std::fs::write(folder.join(NAME), "Require all denied\n").unwrap();
+        assert_eq!(access(&Rights::Server), Access::Open, "within the TTL");
+        let other = Rights::Of(Arc::new(Account {
+            uid: 1,
+            gid: 1,
+            groups: vec![1],
+        }));
+        let seen = access(&other);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(seen, Access::Closed);
+    }
 }
