@@ -73,19 +73,18 @@ pub enum ErrorPage {
 /// The rules of the pool at hand.
 pub(super) fn rules(reader: &mut Reader) -> Vec<Rule> {
     let tables = reader.rules();
-    tables
-        .into_iter()
-        .map(|(name, table)| {
-            let mut fields = Fields {
-                reader: &mut *reader,
-                name,
-                table,
-            };
-            let rule = rule(&mut fields);
-            fields.finish();
-            rule
-        })
-        .collect()
+    let mut rules = Vec::new();
+    for (name, table) in tables {
+        let mut fields = Fields {
+            reader: &mut *reader,
+            name,
+            table,
+        };
+        let rule = rule(&mut fields, &rules);
+        fields.finish();
+        rules.push(rule);
+    }
+    rules
 }
 
 /// The error pages of the pool at hand: statuses, `404` or `5xx`, and their page.
@@ -149,7 +148,8 @@ pub(super) fn internal(reader: &mut Reader, dir: &Path) -> Vec<(String, PathBuf)
     folders
 }
 
-fn rule(fields: &mut Fields<'_>) -> Rule {
+/// `earlier`: those above it, of which the first with an action decides.
+fn rule(fields: &mut Fields<'_>, earlier: &[Rule]) -> Rule {
     let paths = patterns(fields, "path");
     if paths.is_empty() && !fields.failed("path") {
         let name = fields.name.clone();
@@ -159,7 +159,10 @@ fn rule(fields: &mut Fields<'_>) -> Rule {
     let missing = fields.switch("missing").unwrap_or(false);
     let matches = |path: &str| {
         let fits = |pattern: &Pattern| pattern.fit(path.as_bytes()).is_some();
-        !missing && paths.iter().any(fits) && !not.iter().any(fits)
+        // Some request at least is answered by such a rule, so that it does not come here.
+        let is_answered =
+            |rule: &Rule| rule.action.is_some() && rule.paths.iter().any(fits) && !rule.not.iter().any(fits);
+        !missing && paths.iter().any(fits) && !not.iter().any(fits) && !earlier.iter().any(is_answered)
     };
     let action = action(fields, &paths, &matches);
     Rule {

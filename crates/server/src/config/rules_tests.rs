@@ -116,6 +116,10 @@ fn a_redirection_to_itself_is_refused() {
             "path = '*'\nhost = 'a.b'\nredirect = 'https://www.a.b{path}'",
         ),
         ("line-slash", "path = '/a'\nredirect = '{path}/'"),
+        (
+            "line-earlier",
+            "path = '/login'\nrewrite = '/login.php'\n[[pool.web.rules]]\npath = '*'\nredirect = '/login'",
+        ),
     ] {
         assert!(rule(name, text).is_ok(), "{name}");
     }
