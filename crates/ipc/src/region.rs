@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// Whether a mapping may be written.
@@ -32,9 +32,11 @@ pub enum Share {
     ReadOnly,
 }
 
-/// Creates a zeroed memfd of `len` bytes, maps it writable, and seals it for whom it is shared with.
+/// Creates a zeroed memfd of `len` bytes, maps it writable, and seals it for whom it is shared with. Only who has a descriptor of
+/// it gets at it: its mode lets nobody open it by `/proc/PID/fd`, where a memfd is open to everybody at first.
 pub fn create(name: &str, len: usize, share: Share) -> io::Result<(OwnedFd, Bytes)> {
     let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    fchmod(&fd, Mode::empty())?;
     ftruncate(&fd, len as u64)?;
     let map = Bytes::new(fd.as_fd(), len, Access::ReadWrite)?;
     let seals = SealFlags::SHRINK | SealFlags::GROW;

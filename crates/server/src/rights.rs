@@ -8,10 +8,14 @@
 //! Called by `config`, `edge` and `dispatch`. Runs in: server; [`Rights::assume`] on reactors and their blocking threads alone.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ipc::account::{self, Account};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -108,6 +112,22 @@ impl Rights {
             *now = Held::Rights(self.clone());
             Ok(())
         })
+    }
+
+    /// Opens a file of a pool to be read. A pipe that has taken its place is not waited for.
+    ///
+    /// A link of `/proc/self/fd` leads nowhere: the kernel lets a process through it to all that the process has open, shared memory
+    /// among it, whatever the rights of the thread (proc(5), openat2(2)).
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        self.assume()?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+            Err(Errno::LOOP) => return Err(io::ErrorKind::NotFound.into()),
+            // Linux before 5.6, or a sandbox that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+            opened => opened,
+        };
+        Ok(opened?.into())
     }
 
     /// Calls `act` on a thread with these rights: for the main thread, which keeps its own.

@@ -280,3 +280,39 @@ fn files_of_the_pools_user_alone_are_sent() {
     let server = Server::start(&folder.app(), &["pool.web.user=33", "pool.web.workers=1"]);
     assert_eq!(server.get("/own.txt").text(), "own");
 }
+
+#[test]
+fn no_link_leads_to_what_the_server_has_open() {
+    let secrets = Secrets::new();
+    for user in [Some(USER), None] {
+        if user.is_some() && !is_root() {
+            continue;
+        }
+        let folder = application(&secrets, "classic");
+        for number in 0..100 {
+            let target = format!("/proc/self/fd/{number}");
+            for name in ["public", "files"] {
+                symlink(&target, folder.file(&format!("{name}/{number}.bin"))).unwrap();
+            }
+        }
+        let settings: Vec<_> = user.into_iter().chain(["pool.web.workers=1"]).collect();
+        let server = Server::start(&folder.app(), &settings);
+        let shared = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+        let shared = shared.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+        assert!(
+            shared
+                .filter(|name| name.to_string_lossy().contains("hearth-"))
+                .count()
+                >= 3
+        );
+        for number in 0..100 {
+            for target in [
+                format!("/{number}.bin"),
+                format!("/send.php?X_Accel_Redirect=/protected/{number}.bin"),
+            ] {
+                let answer = server.get(&target);
+                assert_eq!(answer.status, 404, "{target}");
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
 
 use super::kernel::{Found, Looking, Pagemap};
@@ -73,6 +73,8 @@ impl Image {
             image.mark_idle(range);
         }
         let file = memfd_create(c"hearth-image", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        // Nobody opens it by `/proc/PID/fd`.
+        fchmod(&file, Mode::empty())?;
         ftruncate(&file, (count * PAGE) as u64)?;
         image.copy = map(&file, count * PAGE, MapFlags::SHARED)?;
         image.fill(&pagemap)?;

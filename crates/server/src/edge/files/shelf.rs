@@ -8,14 +8,13 @@
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::HeaderValue;
-use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -283,17 +282,18 @@ fn metadata(path: &Path, rights: &Rights) -> io::Result<Metadata> {
     }
 }
 
-/// A pipe that has taken the place of a file is not waited for.
 fn open(path: &Path, rights: &Rights) -> io::Result<(File, Identity)> {
-    rights.assume()?;
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::options()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+    let file = rights.open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() {
         return Err(io::ErrorKind::NotFound.into());
+    }
+    // It was replaced just now.
+    if meta.nlink() == 0 {
+        return Err(io::Error::new(
+            CHANGED,
+            "the file was removed while it was opened",
+        ));
     }
     Ok((file, Identity::of(&meta)))
 }
