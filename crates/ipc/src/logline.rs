@@ -17,6 +17,12 @@ pub const MESSAGE_MAX: usize = 32 * 1024;
 /// Bytes of a [`stack`] record, at most.
 pub const STACK_MAX: usize = 16 * 1024;
 
+/// A zygote's message before the boot that serves, if it has booted before to be warmed: that one repeats what was said.
+pub const REPEAT_BEGINS: &str = "warmed: the boot that serves begins";
+
+/// The message after that boot.
+pub const REPEAT_ENDS: &str = "warmed: the boot that serves has ended";
+
 const RECORD: u8 = 0x1e;
 const STACK: u8 = b's';
 const FIELD: u8 = 0x1f;

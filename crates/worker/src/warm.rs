@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ipc::control::{self, Boot, LeakKind, MAX_LEFT, Warmup};
 use ipc::head::{Known, RequestReader};
-use ipc::logline::Level;
+use ipc::logline::{self, Level};
 
 use crate::host::{self, Host};
 use crate::leaks::Leaks;
@@ -181,12 +181,14 @@ fn run_warmed(php: &mut Php<Silence>, boot: &Boot, script: &CStr, count: &Count)
     // Where the script was started the first time.
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     php.warm(false);
+    host::log(None, Level::DEBUG, logline::REPEAT_BEGINS.as_bytes());
     let mut result = run(php, script);
     let warmth = php.warmed();
     if warmth.failed {
         // Nothing is carried over to this one.
         result = run(php, script);
     }
+    host::log(None, Level::DEBUG, logline::REPEAT_ENDS.as_bytes());
     result?;
     match warmth.skipped() {
         Some(why) => say(count, &format!("nothing is carried over: {why}")),

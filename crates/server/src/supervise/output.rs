@@ -3,11 +3,11 @@
 //! A process has one pipe for stdout and stderr; `ipc::logline` says how a line of ours looks there. What is printed faster than
 //! [`LINES_A_SECOND`] is dropped and counted: a flood costs lines, never the server.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ipc::logline::{Kind, Level, Line, Lines};
+use ipc::logline::{Kind, Level, Line, Lines, REPEAT_BEGINS, REPEAT_ENDS};
 use tokio::net::unix::pipe::Receiver;
 use tracing::{debug, error, field, info, warn};
 
@@ -24,7 +24,7 @@ const LINES_A_SECOND: u32 = 1000;
 const CHUNK: usize = 16 * 1024;
 /// Last lines of a zygote that are kept, for the report when it does not boot.
 const TAIL: usize = 20;
-/// Lines of a zygote that it is known by to have said.
+/// Different lines of a zygote's first boot that are known again in its second.
 const BOOT: usize = 1000;
 
 /// Who prints.
@@ -54,16 +54,34 @@ pub(super) struct Tail(Arc<Mutex<Said>>);
 #[derive(Debug, Default)]
 struct Said {
     last: VecDeque<String>,
-    /// The first lines, without their times.
-    first: HashSet<String>,
+    /// The first lines, without their times, and how often they were said.
+    first: HashMap<String, u32>,
+    /// The second boot is under way.
+    repeats: bool,
 }
 
 impl Tail {
-    /// False: it has said so before. A warmed application boots twice, and says the same each time.
+    /// False: nobody needs to read it. A warmed application boots twice: what the second boot says as the first has is left out.
     fn push(&self, text: &str) -> bool {
-        let mut said = self.lock();
-        if said.first.len() < BOOT && !said.first.insert(grade::without_time(text).to_owned()) {
+        let mut guard = self.lock();
+        let said = &mut *guard;
+        if text == REPEAT_BEGINS || text == REPEAT_ENDS {
+            said.repeats = text == REPEAT_BEGINS;
+            if !said.repeats {
+                said.first.clear();
+            }
             return false;
+        }
+        let line = grade::without_time(text);
+        if said.repeats {
+            if let Some(times) = said.first.get_mut(line).filter(|times| **times > 0) {
+                *times -= 1;
+                return false;
+            }
+        } else if let Some(times) = said.first.get_mut(line) {
+            *times = times.saturating_add(1);
+        } else if said.first.len() < BOOT {
+            said.first.insert(line.to_owned(), 1);
         }
         if said.last.len() == TAIL {
             said.last.pop_front();
@@ -249,6 +267,18 @@ mod tests {
         }
         assert!(tail.text().starts_with("2\n3\n"));
         assert!(tail.push("[2026-11-22 15:00:00] app.INFO: up"));
-        assert!(!tail.push("[2026-11-22 15:00:01] app.INFO: up"), "said before");
+    }
+
+    #[test]
+    fn only_the_second_boot_of_a_warmed_application_is_not_repeated() {
+        let tail = Tail::default();
+        let up = |second| tail.push(&format!("[2026-11-22 15:00:0{second}] app.INFO: up"));
+        assert!(up(1) && up(2), "one boot says it twice");
+        assert!(!tail.push(REPEAT_BEGINS));
+        assert!(!up(3) && !up(4), "the first boot has said it twice");
+        assert!(up(5), "and no third time");
+        assert!(tail.push("new"));
+        assert!(!tail.push(REPEAT_ENDS));
+        assert!(up(6) && up(7), "it has booted");
     }
 }
