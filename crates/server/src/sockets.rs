@@ -180,10 +180,9 @@ impl Lock {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // Else it was the file of a lock that has ended since.
                 Ok(()) if is_at(&file, &path) => return Ok(Self(file, path)),
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(RETRY),
-                Err(Errno::WOULDBLOCK) => {
-                    let text = format!("another process holds the lock {}", path.display());
+                Ok(()) | Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(RETRY),
+                Ok(()) | Err(Errno::WOULDBLOCK) => {
+                    let text = format!("another process holds the lock {}, or replaces it", path.display());
                     return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
                 }
                 Err(error) => return Err(error.into()),
