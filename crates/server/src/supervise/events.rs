@@ -55,10 +55,13 @@ impl Supervisor {
                 self.trouble = None;
             }
             FromZygote::BootFailed { reason } => {
-                error!(
-                    pool = self.settings.name,
-                    generation, reason, "application not booted"
-                );
+                let pool = &self.settings.name;
+                if self.booted.is_empty() && self.state.failed_boots() == 0 {
+                    // Whoever waits for the start says why there is none.
+                    debug!(pool, generation, reason, "application not booted");
+                } else {
+                    error!(pool, generation, reason, "application not booted");
+                }
                 zygote.boot_failure = Some(reason);
             }
             // Only `inspect` asks.
