@@ -78,7 +78,12 @@ pub struct Launch {
     pub(crate) inherited: Inherited,
 }
 
-/// Serves until a signal says stop. An error before the ready line means that nothing was served.
+/// The context of an error that came after the ready line.
+#[derive(Debug, thiserror::Error)]
+#[error("the server served, and then failed")]
+pub(crate) struct Served;
+
+/// Serves until a signal says stop. An error without the context [`Served`] means that nothing was served.
 pub fn run(mut launch: Launch) -> anyhow::Result<()> {
     descriptors::keep(&mut launch.config)?;
     tokio::runtime::Builder::new_current_thread()
@@ -135,7 +140,7 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
     server.world.reactors.join();
     server.sites.close_log();
     info!("server stopped");
-    ended
+    ended.context(Served)
 }
 
 /// An error if one of `listen` needs a certificate and there is none.

@@ -182,7 +182,10 @@ impl Lock {
                 Ok(()) if is_at(&file, &path) => return Ok(Self(file, path)),
                 Ok(()) | Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(RETRY),
                 Ok(()) | Err(Errno::WOULDBLOCK) => {
-                    let text = format!("another process holds the lock {}, or replaces it", path.display());
+                    let text = format!(
+                        "another process holds the lock {}, or replaces it",
+                        path.display()
+                    );
                     return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
                 }
                 Err(error) => return Err(error.into()),

@@ -242,6 +242,13 @@ enum Failure {
     /// A server would not come to serve here; exit status 1.
     #[error("{}", list(.0))]
     Unfit(Vec<Problem>),
+    /// The same, found out after it had failed to; exit status 1.
+    #[error("{}\nwhile starting: {error:#}", list(.problems))]
+    Explained {
+        problems: Vec<Problem>,
+        /// What it had failed with.
+        error: anyhow::Error,
+    },
     /// Starting or serving failed; exit status 1.
     #[error("{0:#}")]
     Run(#[from] anyhow::Error),
@@ -291,7 +298,7 @@ pub fn main(run: Run) -> ExitCode {
             let _ = writeln!(std::io::stderr(), "{label} {failure}");
             match failure {
                 Failure::Settings(_) => ExitCode::from(2),
-                Failure::Run(_) | Failure::Unfit(_) => ExitCode::FAILURE,
+                Failure::Run(_) | Failure::Unfit(_) | Failure::Explained { .. } => ExitCode::FAILURE,
             }
         }
     }

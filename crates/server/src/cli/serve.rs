@@ -8,7 +8,7 @@ use tracing::subscriber::NoSubscriber;
 
 use super::{Failure, Run, https, logging};
 use crate::app::{self, Inherited, Launch};
-use crate::config::{Config, Loaded, LogFormat, Pool, Sources};
+use crate::config::{Config, Loaded, LogFormat, Pool, Problem, Sources};
 use crate::edge::survey::survey;
 use crate::logs::Logs;
 
@@ -37,18 +37,20 @@ fn serve_with(mut sources: Sources, inherited: Inherited, (https, run): (bool, R
     let nothing = app::check::nothing_to_serve(&loaded);
     // Sockets that were handed down would be taken for those of another server.
     let is_explained = inherited.is_empty();
-    let failure = if nothing.is_empty() {
-        let Err(error) = launch(sources, inherited, &loaded, run) else {
-            return Ok(());
-        };
-        error.into()
-    } else {
-        Failure::Unfit(nothing)
-    };
-    Err(if is_explained {
-        explained(failure, &loaded)
-    } else {
-        failure
+    if !nothing.is_empty() {
+        return Err(Failure::Unfit(if is_explained {
+            problems(&loaded).unwrap_or(nothing)
+        } else {
+            nothing
+        }));
+    }
+    launch(sources, inherited, &loaded, run).map_err(|error| {
+        // What is so now says nothing of a server that has served.
+        if is_explained && !error.is::<app::Served>() {
+            explained(error, &loaded)
+        } else {
+            error.into()
+        }
     })
 }
 
@@ -83,14 +85,30 @@ fn launch(sources: Sources, inherited: Inherited, loaded: &Loaded, run: Run) -> 
     })
 }
 
-/// In the words of `hearth check`, if it sees why there is no server.
-fn explained(failure: Failure, loaded: &Loaded) -> Failure {
+/// In the words of `hearth check`, if it sees why there is no server; with the error, unless they say the same.
+fn explained(error: anyhow::Error, loaded: &Loaded) -> Failure {
+    match problems(loaded) {
+        None => error.into(),
+        Some(problems) if is_said(&error, &problems) => Failure::Unfit(problems),
+        Some(problems) => Failure::Explained { problems, error },
+    }
+}
+
+/// What `hearth check` finds; `None` if that is nothing.
+fn problems(loaded: &Loaded) -> Option<Vec<Problem>> {
     // The log has said what it has to say.
     let checked = tracing::subscriber::with_default(NoSubscriber::new(), || app::check::run(loaded));
-    match checked {
-        Ok(findings) if !findings.problems.is_empty() => Failure::Unfit(findings.problems),
-        _ => failure,
-    }
+    let problems = checked.ok()?.problems;
+    (!problems.is_empty()).then_some(problems)
+}
+
+/// Whether one of `problems` is `error`: one contains the words of the other, or of its cause.
+fn is_said(error: &anyhow::Error, problems: &[Problem]) -> bool {
+    let whole = format!("{error:#}");
+    problems.iter().any(|problem| {
+        let contains = |cause: &(dyn std::error::Error + 'static)| problem.text.contains(&cause.to_string());
+        whole.contains(&problem.text) || error.chain().any(contains)
+    })
 }
 
 /// Says which folders of a pool `.htaccess` files close, and what they say besides and is not done.
@@ -127,4 +145,31 @@ pub(super) fn banner(config: &Config, reasons: &[String]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+    use crate::config::Origin;
+
+    #[test]
+    fn an_error_that_check_says_in_its_words_is_not_repeated() {
+        let problems = [Problem {
+            origin: Origin::Flag("--listen".to_owned()),
+            text: "listening on :80: permission denied; use another port".to_owned(),
+        }];
+        let same = anyhow!("permission denied").context("listening on 0.0.0.0:80");
+        assert!(is_said(&same, &problems));
+        assert!(!is_said(
+            &anyhow!("no memory").context("starting the reactors"),
+            &problems
+        ));
+    }
+
+    #[test]
+    fn an_error_of_a_server_that_has_served_is_known_by_its_context() {
+        assert!(anyhow!("no memory").context(app::Served).is::<app::Served>());
+    }
 }
