@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{RawClient, in_each_mode};
+use crate::harness::{App, RawClient, Server, in_each_mode};
 
 const HINT: (&str, &str) = ("link", "</style.css>; rel=preload; as=style");
 
@@ -114,4 +114,44 @@ fn http_2_gets_them_too() {
         assert!(text.contains("HTTP/2 200"), "{text}");
         std::fs::remove_file(&open).unwrap();
     });
+}
+
+#[test]
+fn a_script_waits_for_a_client_that_does_not_read_its_hints() {
+    // Far less than the script sends in the time.
+    const MOST: u64 = 64 * 1024;
+    let settings = ["pool.web.workers=1", "limits.write_timeout='3 s'"];
+    in_each_mode(&settings, |server| {
+        assert_eq!(server.get("/x").text(), "hello from /x");
+        let before = most_memory(server);
+        let mut client = RawClient::connect(server.address());
+        client.send(b"GET /flood HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+        server.out.wait_for_line_with("\"/flood\"");
+        let used = most_memory(server) - before;
+        assert!(used < MOST, "the server has taken {used} KiB more");
+        // The worker is free again.
+        assert_eq!(server.get("/x").text(), "hello from /x");
+        drop(client);
+    });
+}
+
+#[test]
+fn over_http_2_a_response_has_so_many_bytes_of_hints() {
+    let server = Server::start(&App::of_tests(), &["pool.web.workers=1"]);
+    let target = format!("http://{}/flood?count=100", server.address());
+    let curl = Command::new("curl")
+        .args(["-sSi", "--http2-prior-knowledge", "--max-time", "20", &target])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&curl.stdout);
+    // 64 KiB of 4 KB each.
+    assert_eq!(text.matches("HTTP/2 103").count(), 16, "{text}");
+    assert!(text.ends_with("flooded"), "{text}");
+}
+
+/// The most memory that the server has had, in KiB.
+fn most_memory(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.unwrap().trim().trim_end_matches(" kB").parse().unwrap()
 }

@@ -67,14 +67,17 @@ impl Wire {
     }
 
     /// Sends interim responses, of which hyper knows nothing. It flushes the socket only when it has nothing to write itself, so what is
-    /// sent then stands between two responses.
+    /// sent then stands between two responses. More are taken only when the client has taken the last ones: a script waits for a client that
+    /// does not read.
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.progress.interim().any() {
+        ready!(self.poll_rest(cx))?;
+        while self.progress.interim().any() {
             for (status, headers) in self.progress.interim().take() {
                 put_head(&mut self.interim, status, &headers);
             }
+            ready!(self.poll_rest(cx))?;
         }
-        self.poll_rest(cx)
+        Poll::Ready(Ok(()))
     }
 
     /// Ends what has begun.

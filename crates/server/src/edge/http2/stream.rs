@@ -28,6 +28,11 @@ use crate::edge::{Backend, exchange};
 /// Of HTTP/1's connection; RFC 9113 §8.2.2 forbids them.
 const OF_CONNECTION: [header::HeaderName; 3] =
     [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE];
+/// Most that the interim heads of one response may have together, in bytes: h2 keeps heads until they are sent, and HTTP/2 has no flow
+/// control for them. What comes after them is dropped, as it is only a hint (docs/http.md).
+const INTERIM_BYTES: usize = 64 * 1024;
+/// What a line of a head counts beyond its name and value.
+const LINE_BYTES: usize = 32;
 
 /// Answers one request.
 pub(super) async fn serve<B: Backend>(
@@ -46,6 +51,7 @@ pub(super) async fn serve<B: Backend>(
     }
     let interim = Arc::new(Interim::default());
     record.interim = Some(Arc::clone(&interim));
+    let mut room = INTERIM_BYTES;
     let response = {
         let mut answering = pin!(exchange::respond(&head, body, &shared, &mut record));
         poll_fn(|cx| {
@@ -54,6 +60,10 @@ pub(super) async fn serve<B: Backend>(
             }
             let answer = answering.as_mut().poll(cx);
             for (status, headers) in interim.take() {
+                room = room.saturating_sub(size(&headers));
+                if room == 0 {
+                    break;
+                }
                 let mut response = Response::new(());
                 (*response.status_mut(), *response.headers_mut()) = (status, headers);
                 // As above.
@@ -86,6 +96,13 @@ pub(super) async fn serve<B: Backend>(
         Err(_) => Err(Gone),
     };
     client.progress.end_stream(sent.is_err());
+}
+
+/// The size of a block of headers, as `SETTINGS_MAX_HEADER_LIST_SIZE` counts it (RFC 9113 §6.5.2), with its status.
+fn size(headers: &HeaderMap) -> usize {
+    let lines = headers.iter();
+    let sizes = lines.map(|(name, value)| name.as_str().len() + value.len() + LINE_BYTES);
+    LINE_BYTES + sizes.sum::<usize>()
 }
 
 /// The client takes no more of it.

@@ -26,6 +26,8 @@ function respond(): void
         '/stream' => stream((int) $_GET['delay'], isset($_GET['ignore'])),
         // So many hints, and the page at once.
         '/hints' => hints((int) $_GET['count']),
+        // So many hints of 4 KB, or hints without end.
+        '/flood' => flood((int) ($_GET['count'] ?? PHP_INT_MAX)),
         // Sends a hint, says "hint sent" in the log, and waits until the file exists.
         '/hint' => hint($_GET['open'], (int) ($_GET['status'] ?? 103)),
         // Says "at the gate" in the log and waits until the file exists.
@@ -93,6 +95,16 @@ function hints(int $count): void
         headers_send(103);
     }
     echo 'hinted';
+}
+
+function flood(int $count): void
+{
+    for ($number = 0; $number < $count; $number++) {
+        header('Link: </' . str_repeat('a', 4000) . "$number>");
+        headers_send(103);
+    }
+    header_remove('Link');
+    echo 'flooded';
 }
 
 function stop(string $text): never
