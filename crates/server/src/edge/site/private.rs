@@ -63,7 +63,7 @@ fn is_leftover(name: &[u8]) -> bool {
 /// `a.php`, `a.PHP`, `a.phtml`, `a.php.bak`, `a.inc`: what a server without PHP would send as text.
 fn is_source(name: &[u8]) -> bool {
     let mut extensions = name.split(|&b| b == b'.').skip(1);
-    extensions.any(is_php) || has_extension(original(name), &SOURCES)
+    extensions.any(is_php) || has_extension(plain(name), &SOURCES)
 }
 
 /// `php`, `php7`, `phps`, `phtml`, `pht`, `phar`, and these with what marks a copy: `php~`, `php_`, `php-old`.
@@ -78,7 +78,7 @@ fn is_php(extension: &[u8]) -> bool {
 }
 
 fn is_description(name: &[u8]) -> bool {
-    let name = original(name);
+    let name = plain(name);
     DESCRIPTIONS.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
 
@@ -114,6 +114,18 @@ fn original(name: &[u8]) -> &[u8] {
         left = shorter;
     }
     left
+}
+
+/// The name behind copies and packed files of it, in any order: `a.inc` of `a.inc.old.gz` and of `a.inc.gz~`.
+fn plain(name: &[u8]) -> &[u8] {
+    let mut left = name;
+    loop {
+        let shorter = original(unpacked(left));
+        if shorter.len() == left.len() {
+            return left;
+        }
+        left = shorter;
+    }
 }
 
 /// `name` without what a packed or rotated file has behind its own: `a.log` of `a.log.2.gz`.
@@ -158,6 +170,10 @@ mod tests {
             "/db.inc",
             "/db.INC.old",
             "/a.module",
+            "/a.inc.gz",
+            "/a.inc.old.GZ",
+            "/a.inc.zip.bak",
+            "/a.theme.1",
             "/.env",
             "/a/.git/config",
             "/.well-known/.x",
@@ -174,6 +190,7 @@ mod tests {
             "/a.photo.jpg",
             "/a.php/x.css",
             "/a.include",
+            "/a.include.gz",
             "/a.modules.js",
             "/.well-known/acme",
             "/a.b/c",
@@ -194,6 +211,8 @@ mod tests {
             "/#hearth.toml#",
             "/auth.json.ORIG~",
             "/php.ini.save",
+            "/composer.json.gz",
+            "/auth.json.bak.zst",
             "/any~",
             "/#any#",
             "/any.swp",
@@ -203,6 +222,7 @@ mod tests {
         }
         let public = [
             "/package.json",
+            "/package.json.gz",
             "/composer.json/x",
             "/my-composer.json",
             "/composer",
