@@ -52,7 +52,7 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Longest pause while a body arrives. Default 30 s. 408.
     pub body_timeout: Duration,
-    /// Slowest acceptable body, in bytes a second, averaged after the first `body_timeout`. Default 500; 0 accepts any. 408.
+    /// Slowest acceptable body, in bytes a second, averaged over each `body_timeout`. Default 500; 0 accepts any. 408.
     pub body_min_rate: u64,
     /// How long a keep-alive connection may be idle. Default 60 s.
     pub idle_timeout: Duration,

@@ -41,7 +41,7 @@ pub(super) async fn receive(
     let all_spools = spool::limit(limits.spool_bytes, &config.spool_dir);
     let room = all_spools.max(limits.body_memory);
     check_size(announced.unwrap_or(0), limit, room)?;
-    let started = Instant::now();
+    let mut speed = Speed::since(Instant::now());
     let mut parts = Parts::default();
     let mut spool: Option<SpoolFile> = None;
     let place = (&*config.spool_dir, all_spools);
@@ -58,9 +58,7 @@ pub(super) async fn receive(
         let Ok(data) = frame.into_data() else { continue };
         received += data.len() as u64;
         check_size(received, limit, room)?;
-        let elapsed = started.elapsed();
-        if elapsed > limits.body_timeout && received < limits.body_min_rate.saturating_mul(elapsed.as_secs())
-        {
+        if speed.is_too_low(data.len() as u64, Instant::now(), limits) {
             return Err(Refusal::BodyTimeout);
         }
         parts.push(data);
@@ -77,6 +75,31 @@ pub(super) async fn receive(
         }
         None if received == 0 => Ok(RequestBody::Empty),
         None => Ok(RequestBody::Memory(parts.take())),
+    }
+}
+
+/// How fast a body has come lately. A client that was fast at first cannot live on that, and keep what it has sent here for long.
+struct Speed {
+    since: Instant,
+    bytes: u64,
+}
+
+impl Speed {
+    fn since(now: Instant) -> Self {
+        Self { since: now, bytes: 0 }
+    }
+
+    /// Counts bytes that have come; judges them, and begins again, once `body_timeout` has passed.
+    fn is_too_low(&mut self, bytes: u64, now: Instant, limits: &Limits) -> bool {
+        self.bytes += bytes;
+        let elapsed = now.saturating_duration_since(self.since);
+        if elapsed <= limits.body_timeout {
+            return false;
+        }
+        let least = limits.body_min_rate.saturating_mul(elapsed.as_secs());
+        let is_too_low = self.bytes < least;
+        *self = Self::since(now);
+        is_too_low
     }
 }
 
@@ -151,5 +174,30 @@ impl Parts {
         if !self.tail.is_empty() {
             self.whole.push(self.tail.split().freeze());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_body_that_was_fast_at_first_must_not_be_slow_later() {
+        let limits = Limits {
+            body_timeout: Duration::from_secs(30),
+            body_min_rate: 500,
+            ..Limits::default()
+        };
+        let start = Instant::now();
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut speed = Speed::since(start);
+        assert!(!speed.is_too_low(64 << 20, after(1), &limits));
+        assert!(!speed.is_too_low(1, after(31), &limits));
+        assert!(!speed.is_too_low(1, after(60), &limits));
+        assert!(speed.is_too_low(1, after(62), &limits));
+        let mut speed = Speed::since(start);
+        assert!(!speed.is_too_low(31 * 500, after(31), &limits));
+        assert!(!speed.is_too_low(31 * 500, after(62), &limits));
     }
 }
