@@ -15,6 +15,14 @@ use super::file::{
 use super::limits::ByteSize;
 use super::value::{format_duration, parse_duration};
 
+/// Keys that every pool has except `web`.
+const OF_OTHER_POOLS: [&str; 4] = [
+    "pool.web.dir",
+    "pool.web.root",
+    "pool.web.hosts",
+    "pool.web.paths",
+];
+
 /// Hands out settings and collects problems.
 ///
 /// Every pool has the same keys: the code names those of `web`, and they stand for those of the pool at hand, see [`Reader::at`].
@@ -373,6 +381,11 @@ impl Reader {
                 .unwrap_or(&"pool.web");
             return format!("unknown table `[{key}]`; did you mean `[{near}]`?");
         }
+        if key == "pool.web.dir" {
+            return format!(
+                "`{key}` is {value}: `web` runs the project that `hearth serve` is started for, so it has no `dir`; set `root` for another document root"
+            );
+        }
         if matches!(key, "pool.web.hosts" | "pool.web.paths") {
             return format!(
                 "`{key}` is {value}: `web` gets what no other pool gets, so it has none; name them for the others"
@@ -382,7 +395,12 @@ impl Reader {
             .strip_prefix("pool.")
             .and_then(|rest| rest.split_once('.'))
             .map_or(FIRST_POOL, |(pool, _)| pool);
-        match self.nearest(&as_first_pool(key)) {
+        let near = if pool == FIRST_POOL {
+            self.nearest(key, &OF_OTHER_POOLS)
+        } else {
+            self.nearest(&as_first_pool(key), &[])
+        };
+        match near {
             Some(near) => {
                 let near = near.replacen("pool.web.", &format!("pool.{pool}."), 1);
                 format!("unknown key `{key}`; did you mean `{near}`?")
@@ -392,10 +410,11 @@ impl Reader {
     }
 
     /// The key with the fewest changed characters, if that is few; standing in another table counts as one.
-    fn nearest(&self, key: &str) -> Option<&'static str> {
+    fn nearest(&self, key: &str, except: &[&str]) -> Option<&'static str> {
         let wanted = name(key);
         let likely = wanted.chars().count().div_ceil(3).max(2);
-        let distances = self.known.iter().map(|known| {
+        let known = self.known.iter().filter(|known| !except.contains(known));
+        let distances = known.map(|known| {
             (
                 distance(known, key).min(1 + distance(name(known), wanted)),
                 *known,

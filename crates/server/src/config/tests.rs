@@ -193,6 +193,23 @@ level = 3
 }
 
 #[test]
+fn keys_of_other_pools_are_not_advised_for_the_first_one() {
+    let file = "\
+[pool.web]
+root = \"a\"
+dir = \"b\"
+
+[pool.api]
+paths = [\"/api/*\"]
+";
+    let project = Project::new(&[("hearth.toml", file)]);
+    let expected = "the configuration has 2 errors
+  DIR/hearth.toml:2: unknown key `pool.web.root`; did you mean `root`?
+  DIR/hearth.toml:3: `pool.web.dir` is \"b\": `web` runs the project that `hearth serve` is started for, so it has no `dir`; set `root` for another document root";
+    assert_eq!(project.errors(&[]), expected);
+}
+
+#[test]
 fn a_single_error_stands_alone() {
     let project = Project::new(&[]);
     for (set, expected) in [
