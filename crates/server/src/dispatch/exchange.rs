@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use ipc::head::{BadHead, ResponseReader};
 use ipc::layout::LANE_BYTES;
@@ -34,7 +35,9 @@ pub(super) async fn respond(
         headers,
         rest,
     } = head;
-    if status.is_server_error() {
+    // 503 with `Retry-After` is a page for maintenance: meant, not failed.
+    let is_meant = status == StatusCode::SERVICE_UNAVAILABLE && headers.contains_key(RETRY_AFTER);
+    if status.is_server_error() && !is_meant {
         lease.note_server_error(status.as_u16());
     }
     let body = if progress == Progress::Done && lease.waiting(&reading)? == 0 {

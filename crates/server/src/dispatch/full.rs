@@ -1,49 +1,12 @@
-//! What is said when requests are refused because the pool is full: what its workers are doing. Once in a while, however many
-//! are refused.
+//! What is said when requests are refused because the pool is full: what its workers are doing.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::glance::Running;
-use super::lock;
 
-/// Time between two lines.
-const EVERY: Duration = Duration::from_secs(10);
 /// Kinds of requests that are named.
 const NAMED: usize = 6;
-
-/// Requests that were refused since the last line.
-#[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    refused: u64,
-    said: Option<Instant>,
-}
-
-impl Refusals {
-    /// None yet.
-    pub(super) const fn new() -> Self {
-        Self(Mutex::new(State {
-            refused: 0,
-            said: None,
-        }))
-    }
-
-    /// Counts one. `Some`: it is time to say something, of so many.
-    pub(super) fn add(&self, now: Instant) -> Option<u64> {
-        let mut state = lock(&self.0);
-        state.refused += 1;
-        let quiet = |said| now.saturating_duration_since(said) < EVERY;
-        if state.said.is_some_and(quiet) {
-            return None;
-        }
-        state.said = Some(now);
-        Some(std::mem::take(&mut state.refused))
-    }
-}
 
 /// `5 × GET /report (12 s), 1 × GET / (0.2 s)`: those of one path together, with the time of the one that has run longest.
 pub(super) fn summary(running: &[Running]) -> String {
@@ -113,16 +76,5 @@ mod tests {
         );
         let many: Vec<Running> = (0..9).map(|n| running("GET", &format!("/{n}"), n)).collect();
         assert!(summary(&many).ends_with(", 3 more"), "{}", summary(&many));
-    }
-
-    #[test]
-    fn a_flood_of_refusals_is_one_line_in_ten_seconds() {
-        let refusals = Refusals::default();
-        let start = Instant::now();
-        assert_eq!(refusals.add(start), Some(1));
-        for second in 1..10 {
-            assert_eq!(refusals.add(start + Duration::from_secs(second)), None);
-        }
-        assert_eq!(refusals.add(start + EVERY), Some(10));
     }
 }

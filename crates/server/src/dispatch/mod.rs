@@ -17,6 +17,7 @@
 //! | [`relay`] | a response that is still being produced, and slow clients |
 //! | [`held`] | how much of all bodies is in memory |
 //! | [`glance`] | what a pool is at right now, for people |
+//! | [`seldom`] | lines of the log that clients could cause without end |
 //! | [`spool`] | files for bodies that are too big for memory |
 //! | [`reactor`] | how a reactor's runtime learns of completions |
 
@@ -34,6 +35,7 @@ pub mod reactor;
 mod relay;
 pub mod request;
 pub mod response;
+pub(crate) mod seldom;
 mod slots;
 pub mod spool;
 mod sweep;

@@ -17,11 +17,12 @@ use tracing::warn;
 use super::deadlines::Deadlines;
 use super::desk::{Death, Desk, Limits, Reruns};
 use super::exchange::respond;
-use super::full::{self, Refusals};
+use super::full;
 use super::glance::Glance;
 use super::lease::Lease;
 use super::reactor::Side;
 use super::relay::Buffering;
+use super::seldom::Seldom;
 use super::slots::Start;
 use super::spool::SpoolFile;
 use super::workers::WorkerOrder;
@@ -44,7 +45,7 @@ pub struct PoolShared {
     waiting: AtomicUsize,
     queue_timeout: std::time::Duration,
     stopping: AtomicBool,
-    refusals: Refusals,
+    refusals: Seldom,
     /// Bytes; 0 until PHP has said it.
     post_max_size: AtomicU64,
 }
@@ -117,7 +118,7 @@ impl PoolShared {
             queue_timeout: pool.queue_timeout,
             waiting: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
-            refusals: Refusals::default(),
+            refusals: Seldom::default(),
             post_max_size: AtomicU64::new(0),
         });
         Ok(Created {

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tracing::warn;
 
 use super::RequestId;
-use super::full::Refusals;
+use super::seldom::Seldom;
 use crate::config::ByteSize;
 use crate::rights;
 
@@ -134,7 +134,7 @@ impl Drop for SpoolFile {
 
 /// Says that there is no room, once in a while.
 pub fn say(why: NoRoom) {
-    static REFUSALS: Refusals = Refusals::new();
+    static REFUSALS: Seldom = Seldom::new();
     if let Some(times) = REFUSALS.add(std::time::Instant::now()) {
         warn!(
             reason = %why,

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
-use tracing::warn;
 
 use self::body::{FileBody, Piece};
 use self::range::{Verdict, Wanted};
@@ -30,7 +29,7 @@ use super::packing::Packer;
 use super::packing::coding::{self, Accepted};
 use super::reply::body::Content;
 use super::reply::{self, Refusal};
-use super::site::route::DENIED;
+use super::site::route::say_denied;
 use crate::config::{Coding, Compression};
 use crate::dispatch::held;
 use crate::rights::Rights;
@@ -265,7 +264,7 @@ fn refusal(error: io::Error, path: &Path) -> Refusal {
     match error.kind() {
         io::ErrorKind::NotFound => Refusal::NotFound,
         io::ErrorKind::PermissionDenied => {
-            warn!(path = %path.display(), %error, "{DENIED}");
+            say_denied(path, &error);
             Refusal::NotFound
         }
         _ => Refusal::File(error),

@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::htaccess::{Access, Folders};
 use super::private;
 use crate::config::{Mode, Pool, Rule};
+use crate::dispatch::seldom::Seldom;
 use crate::edge::reply::Refusal;
 use crate::edge::reply::error_pages::Pages;
 use crate::rights::Rights;
@@ -30,7 +31,7 @@ use crate::rights::Rights;
 /// the same path of a resident application.
 const MISS_TTL: Duration = Duration::from_secs(1);
 /// Said of a file that is there, for others.
-pub(in crate::edge) const DENIED: &str = "file not sent: the user of its pool may not read it";
+const DENIED: &str = "file not sent: the user of its pool may not read it";
 /// Paths remembered to name no file.
 const MISSES: usize = 1024;
 
@@ -170,7 +171,7 @@ impl Router {
             Ok(_) => Found::Other,
             Err(error) => {
                 if error.kind() == io::ErrorKind::PermissionDenied {
-                    warn!(path = %full.display(), %error, "{DENIED}");
+                    say_denied(full, &error);
                 }
                 Found::Nothing
             }
@@ -327,6 +328,17 @@ fn script<'a>(
         name,
         info: Cow::Borrowed(info),
     }))
+}
+
+/// Says that a file may not be read, once in a while: clients may ask for it as often as they like.
+pub(in crate::edge) fn say_denied(path: &Path, error: &io::Error) {
+    static DENIALS: Seldom = Seldom::new();
+    let path = path.display();
+    if let Some(times) = DENIALS.add(std::time::Instant::now()) {
+        warn!(%path, %error, times, "{DENIED}");
+    } else {
+        debug!(%path, %error, "{DENIED}");
+    }
 }
 
 /// What a path names.
