@@ -11,6 +11,7 @@ use tracing::{debug, error, info, warn};
 
 use super::ending::Ending;
 use super::identity::{self, Attested, Refusal};
+use super::limits::Limits;
 use super::process::Process;
 use super::socket::{Received, close_elsewhere};
 use super::worker::{Cause, Figures, Lost, Unborn, Who};
@@ -48,6 +49,7 @@ impl Supervisor {
                     ini,
                 };
                 zygote.identity = Some(sender);
+                zygote.limits = Limits::of(zygote.process.pid());
                 self.oom.follow(zygote.process.pid());
                 zygote::log_ready(&self.settings, &booted);
                 self.booted.push(booted);
@@ -181,6 +183,7 @@ impl Supervisor {
             pid,
             "worker ready"
         );
+        self.check_newborn(number);
         self.upkeep.note_forked();
         if self.state.is_stopping() || usize::from(number) >= self.state.wanted() {
             self.pool.memory().command(who.0, Command::Drain);
@@ -276,20 +279,9 @@ impl Supervisor {
     /// asked: it is killed.
     pub(super) fn note_children(&mut self) {
         super::process::reap_strangers(&self.kin.family);
-        let Some(zygote) = self.zygote.as_mut().filter(|zygote| !zygote.is_condemned) else {
-            return;
-        };
-        if zygote.process.is_stopped() {
-            let reason = "it was stopped by a signal";
-            warn!(
-                pool = self.settings.name,
-                generation = zygote.generation,
-                reason,
-                "zygote killed"
-            );
-            zygote.is_condemned = true;
-            zygote.boot_failure.get_or_insert_with(|| reason.to_owned());
-            zygote.process.kill();
+        let zygote = self.zygote.as_ref();
+        if zygote.is_some_and(|zygote| zygote.process.is_stopped()) {
+            self.replace_zygote("it was stopped by a signal");
         }
     }
 

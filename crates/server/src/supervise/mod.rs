@@ -26,6 +26,7 @@
 //! | `status` | what is said of all of them |
 //! | `inspect` | a boot that serves nothing |
 //! | `oom` | whether the kernel killed for lack of memory |
+//! | `limits` | limits that a script has lowered |
 //! | `kin` | what supervisors share |
 
 mod ending;
@@ -37,6 +38,7 @@ pub(crate) mod ini;
 mod inspect;
 mod kin;
 mod leaks;
+mod limits;
 mod oom;
 mod orders;
 mod output;
@@ -275,6 +277,8 @@ impl Supervisor {
                     zygote.process.kill();
                 }
             }
+            // Once the zygote is gone another one forks it.
+            Action::Fork(_) if !self.may_zygote_fork() => {}
             Action::Fork(number) => {
                 if let Err(error) = self.fork(number) {
                     error!(pool = self.settings.name, worker = number, %error, "worker not forked");

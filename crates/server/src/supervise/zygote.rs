@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
+use super::limits::Limits;
 use super::output::{self, Speaker, Tail};
 use super::process::{Family, Process};
 use super::socket::{Received, Socket};
@@ -63,6 +64,8 @@ pub(super) struct Zygote {
     pub(super) boot_failure: Option<String>,
     /// Who it is; known once it has booted.
     pub(super) identity: Option<Sender>,
+    /// Its limits when it had booted.
+    pub(super) limits: Option<Limits>,
     /// It was killed, and nothing that it says counts.
     pub(super) is_condemned: bool,
     /// Forks that it was asked for, of whose failure or end it has not told.
@@ -191,6 +194,7 @@ impl Recipe {
             tail,
             boot_failure: None,
             identity: None,
+            limits: None,
             is_condemned: false,
             forks: 0,
             orders,

@@ -40,6 +40,7 @@ function attack(): void
         'self' => [getmypid(), (int) explode(' ', file_get_contents('/proc/self/stat'))[0]],
         'steal' => shell_exec('/usr/bin/python3 -B ' . __DIR__ . "/steal.py $pid"),
         'signal' => posix_kill($pid, (int) $_GET['signal']),
+        'limit' => shell_exec("/usr/bin/prlimit --pid=$pid --{$_GET['limit']}=0:0 2>&1"),
         'fall' => fall($pid, (int) $_GET['signal']),
         default => 'nothing',
     });
@@ -373,6 +374,32 @@ fn a_zygote_that_a_script_stops_is_replaced_within_two_seconds() {
         server.log.wait("zygote ready", |event| event["generation"] == 2);
         assert_eq!(server.get("/").status, 200);
     });
+}
+
+#[test]
+fn a_zygote_whose_limits_a_script_lowers_is_replaced() {
+    for (limit, named) in [
+        ("nproc", "Max processes (hard)"),
+        ("fsize", "Max file size (hard)"),
+    ] {
+        under_each_server(&[], |server| {
+            let pids = all_processes(server);
+            assert_eq!(
+                asked(server, &format!("/?do=limit&limit={limit}&pid={}", pids[1])),
+                Value::Null
+            );
+            for pid in &pids[2..] {
+                kill(*pid, Signal::KILL);
+            }
+            server.log.wait("zygote killed", |event| {
+                let reason = event["reason"].as_str().unwrap();
+                reason.starts_with("its limits were lowered") && reason.contains(named)
+            });
+            server.log.wait("zygote ready", |event| event["generation"] == 2);
+            server.log.wait("worker ready", |event| event["generation"] == 2);
+            assert_eq!(server.get("/").status, 200);
+        });
+    }
 }
 
 #[test]
