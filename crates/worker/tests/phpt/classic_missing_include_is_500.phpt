@@ -3,7 +3,8 @@ A fatal error with nothing sent is a 500
 --INI--
 display_errors=0
 expose_php=0
-log_errors=0
+log_errors=1
+error_log=/dev/null
 --ARGS--
 --head
 --FILE--

@@ -2,7 +2,8 @@
 An uncaught exception ends the request as a fatal error does, the worker goes on
 --INI--
 display_errors=0
-log_errors=0
+log_errors=1
+error_log=/dev/null
 expose_php=0
 --ARGS--
 --resident 2 --head

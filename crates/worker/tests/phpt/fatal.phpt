@@ -2,7 +2,8 @@
 A fatal error completes the response and ends the script; all shutdown functions run in order
 --INI--
 display_errors=0
-log_errors=0
+log_errors=1
+error_log=/dev/null
 expose_php=0
 --ARGS--
 --resident 2 --head

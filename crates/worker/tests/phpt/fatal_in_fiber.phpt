@@ -2,7 +2,8 @@
 A fatal error inside a Fiber ends the script as elsewhere
 --INI--
 display_errors=0
-log_errors=0
+log_errors=1
+error_log=/dev/null
 --ARGS--
 --resident 2
 --FILE--

@@ -2,7 +2,8 @@
 A fatal error in a shutdown function ends the script after the response
 --INI--
 display_errors=0
-log_errors=0
+log_errors=1
+error_log=/dev/null
 --ARGS--
 --resident 2
 --FILE--

@@ -3,7 +3,8 @@ The memory limit ends the request, then the script
 --INI--
 memory_limit=16M
 display_errors=0
-log_errors=0
+log_errors=1
+error_log=/dev/null
 --ARGS--
 --resident 2
 --FILE--

@@ -2,7 +2,8 @@
 An exception in a shutdown function is reported and the next does not run
 --INI--
 display_errors=0
-log_errors=0
+log_errors=1
+error_log=/dev/null
 expose_php=0
 output_buffering=0
 --ARGS--
