@@ -172,7 +172,7 @@ mod tests {
             "/a.module",
             "/a.inc.gz",
             "/a.inc.old.GZ",
-            "/a.inc.zip.bak",
+            "/a.inc.xz.bak",
             "/a.theme.1",
             "/.env",
             "/a/.git/config",
