@@ -125,8 +125,10 @@ fn a_script_waits_for_a_client_that_does_not_read_its_hints() {
         assert_eq!(server.get("/x").text(), "hello from /x");
         let before = most_memory(server);
         let mut client = RawClient::connect(server.address());
-        client.send(b"GET /flood HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
-        server.out.wait_for_line_with("\"/flood\"");
+        client
+            .send(b"GET /flood?count=32768 HTTP/1.1\r\nHost: test\r\n\r\n")
+            .unwrap();
+        server.out.wait_for_line_with("\"client-gone\"");
         let used = most_memory(server) - before;
         assert!(used < MOST, "the server has taken {used} KiB more");
         // The worker is free again.
