@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -103,8 +104,14 @@ def hearth_config(setup: Setup, mode: str, script: str, settings: str) -> Path:
     )
 
 
+def serve(app: Path, config: Path) -> list[str]:
+    """The command that serves `app`, with the arguments in HEARTH_ARGS behind it."""
+    more = shlex.split(os.environ.get("HEARTH_ARGS", ""))
+    return [binary("hearth"), "serve", str(app), "--config", str(config), *more]
+
+
 def _hearth(config: Path, setup: Setup) -> list[list[str]]:
-    return [[binary("hearth"), "serve", str(setup.scenario.app), "--config", str(config)]]
+    return [serve(setup.scenario.app, config)]
 
 
 def _classic(setup: Setup) -> list[list[str]]:
