@@ -55,7 +55,9 @@ fn of_user(text: &str, gid: Option<u32>) -> Result<Account, String> {
     if let Some(entry) = by_name {
         return with_groups(&entry, gid);
     }
-    let uid: u32 = text.parse().map_err(|_| "there is no such user")?;
+    let uid: u32 = text
+        .parse()
+        .map_err(|_| "there is no such user; create it, or name one that `getent passwd` lists")?;
     let by_number = user(|entry, buffer, found| {
         // SAFETY: the pointers are those of `user`.
         unsafe { libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), found) }
@@ -90,11 +92,7 @@ fn user(
         }
         // SAFETY: null, or `entry`, which the call has filled then.
         let Some(entry) = (unsafe { found.as_ref() }) else {
-            // "Not found" has several numbers (getpwnam(3)).
-            return match error {
-                0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => Ok(None),
-                error => Err(io::Error::from_raw_os_error(error).to_string()),
-            };
+            return not_found(error).map(|()| None);
         };
         // SAFETY: the name of an entry ends with a NUL; it lies in `buffer`.
         let name = unsafe { CStr::from_ptr(entry.pw_name) };
@@ -103,6 +101,17 @@ fn user(
             gid: entry.pw_gid,
             name: name.to_owned(),
         }));
+    }
+}
+
+/// Whether `error` says that there is no such entry, for which there are several numbers (getpwnam(3)).
+fn not_found(error: libc::c_int) -> Result<(), String> {
+    match error {
+        0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => Ok(()),
+        error => Err(format!(
+            "the system cannot look it up: {}; see with `getent passwd` and `getent group` which source of /etc/nsswitch.conf fails",
+            io::Error::from_raw_os_error(error)
+        )),
     }
 }
 
@@ -134,7 +143,7 @@ fn with_groups(user: &User, gid: Option<u32>) -> Result<Account, String> {
 pub fn group_named(text: &str) -> Result<u32, String> {
     let name = CString::new(text).map_err(|error| error.to_string())?;
     let mut buffer: Vec<libc::c_char> = vec![0; ENTRY];
-    let found = loop {
+    let (found, error) = loop {
         let mut entry = std::mem::MaybeUninit::<libc::group>::zeroed();
         let mut found = std::ptr::null_mut();
         // SAFETY: the name ends with a NUL, `buffer` has the length that is named, and the rest is written to.
@@ -149,13 +158,15 @@ pub fn group_named(text: &str) -> Result<u32, String> {
         };
         if error != libc::ERANGE || buffer.len() >= LARGEST_ENTRY {
             // SAFETY: null, or `entry`, which the call has filled then.
-            break unsafe { found.as_ref() }.map(|entry| entry.gr_gid);
+            break (unsafe { found.as_ref() }.map(|entry| entry.gr_gid), error);
         }
         buffer.resize(buffer.len() * 4, 0);
     };
-    found
-        .or_else(|| text.parse().ok())
-        .ok_or_else(|| "there is no such group".to_owned())
+    if let Some(gid) = found.or_else(|| text.parse().ok()) {
+        return Ok(gid);
+    }
+    not_found(error)?;
+    Err("there is no such group; create it, or name one that `getent group` lists".to_owned())
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ pub(crate) enum Rights {
     Server,
     /// A user's.
     Of(Arc<Account>),
-    /// Nobody's: there is no such user, which the zygote says as well.
-    Unknown,
+    /// Nobody's: the system does not know the user or the group, for this reason. Such a pool is not booted.
+    Unknown(Arc<str>),
 }
 
 /// What a thread reads files with.
@@ -74,7 +74,7 @@ impl Rights {
         match account::named(user, group) {
             Ok(Some(account)) if account.uid != 0 => Self::register(account),
             Ok(_) => Self::Server,
-            Err(_) => Self::Unknown,
+            Err(why) => Self::Unknown(why.into()),
         }
     }
 
@@ -99,8 +99,8 @@ impl Rights {
 
     /// Has this thread read files with these rights from now on.
     pub(crate) fn assume(&self) -> io::Result<()> {
-        if *self == Self::Unknown {
-            return Err(no_such_user());
+        if let Self::Unknown(why) = self {
+            return Err(unknown(why));
         }
         NOW.with_borrow_mut(|now| {
             let now = now.get_or_insert_with(Held::of_thread);
@@ -155,7 +155,7 @@ impl Rights {
         let account = match self {
             Self::Server => server,
             Self::Of(account) => account,
-            Self::Unknown => return Err(no_such_user()),
+            Self::Unknown(why) => return Err(unknown(why)),
         };
         // The server's user first: with it come the capabilities that the rest takes.
         set_thread_res_uid(same, Uid::from_raw(server.uid), same)?;
@@ -183,11 +183,8 @@ impl Held {
     }
 }
 
-fn no_such_user() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        "the user or group that the pool names is not known to this system; correct `user` and `group`, then reload",
-    )
+fn unknown(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 /// Has no other capabilities than `wanted` count, of those that the server has. For root the kernel does it as the user changes.
@@ -226,11 +223,12 @@ mod tests {
 
     #[test]
     fn the_rights_of_an_unknown_user_are_refused_each_time() {
+        let unknown = Rights::Unknown("there is no such user".into());
         for _ in 0..2 {
-            let refused = Rights::Unknown.assume().map_err(|error| error.kind());
+            let refused = unknown.assume().map_err(|error| error.kind());
             assert_eq!(refused, Err(io::ErrorKind::PermissionDenied));
         }
-        assert!(Rights::Unknown.lend(|| ()).is_err());
+        assert!(unknown.lend(|| ()).is_err());
         // The thread keeps what it had.
         assert!(Rights::Server.assume().is_ok());
     }

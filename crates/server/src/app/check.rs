@@ -76,6 +76,10 @@ pub(crate) fn run(loaded: &Loaded) -> anyhow::Result<Findings> {
         .build()
         .context("building the runtime")?;
     for pool in &config.pools {
+        problems.extend(
+            pool.unknown_account()
+                .map(|why| loaded.problem(key_in(&why), why.clone())),
+        );
         let (php, found) = runtime.block_on(php(loaded, pool))?;
         findings.php.push(php);
         problems.extend(found);

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -103,6 +103,10 @@ impl Release {
         world: &World,
         enough: impl Fn(&config::Pool) -> usize,
     ) -> anyhow::Result<(Self, Booting)> {
+        // Its zygote may find the user a moment later; no file would be sent.
+        if let Some(why) = config.pools.iter().find_map(config::Pool::unknown_account) {
+            bail!(why);
+        }
         let (mut members, mut booting) = (Vec::new(), Vec::new());
         for pool in &config.pools {
             let (member, started) = Member::boot((&config, pool), world, enough(pool)).await?;

@@ -201,4 +201,12 @@ impl Pool {
             (Mode::Classic, _) | (_, Isolation::Request) => 0,
         }
     }
+
+    /// Why it cannot be booted: the system does not know its user or group. The text begins with the key.
+    pub(crate) fn unknown_account(&self) -> Option<String> {
+        match &self.rights {
+            Rights::Unknown(why) => Some(format!("pool.{}.{why}", self.name)),
+            Rights::Server | Rights::Of(_) => None,
+        }
+    }
 }

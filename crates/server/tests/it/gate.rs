@@ -82,6 +82,20 @@ fn what_keeps_a_server_from_serving_is_named_with_its_line() {
                 "{said}"
             );
         }
+        let said = refused_by_both(
+            "[pool.web]\nuser = \"nobody-here\"\nworker_binary = \"/bin/true\"",
+            &folder,
+        );
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(
+            (lines[0], lines.len()),
+            ("2 things keep hearth from serving", 3),
+            "{said}"
+        );
+        let user = format!(
+            "  {dir}/hearth.toml:4: pool.web.user = \"nobody-here\": there is no such user; create it"
+        );
+        assert!(lines[1].starts_with(&user), "{said}");
     }
 }
 
