@@ -11,7 +11,9 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use ipc::account::{self, Account};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -19,6 +21,9 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+/// Time that a file system has for what the main thread wants to know of files of a pool.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Whose rights a pool's files are read with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,14 +135,39 @@ impl Rights {
         Ok(opened?.into())
     }
 
-    /// Calls `act` on a thread with these rights: for the main thread, which keeps its own.
-    pub(crate) fn lend<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
-        if *self == Self::Server {
-            return Ok(act());
-        }
-        let with_rights = || self.assume().map(|()| act());
-        std::thread::scope(|scope| scope.spawn(with_rights).join())
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that was to read it has panicked")))
+    /// Calls `act`, which reads below `place`, on a thread with these rights: for the main thread, which keeps its own, and waits
+    /// for no file system that does not answer.
+    pub(crate) fn lend<T: Send + 'static>(
+        &self,
+        place: &Path,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.lend_within(PATIENCE, place, act)
+    }
+
+    fn lend_within<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        place: &Path,
+        act: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (rights, (reply, answer)) = (self.clone(), mpsc::channel());
+        let with_rights = move || {
+            // Nobody may be left who waits.
+            let _ = reply.send(rights.assume().map(|()| act()));
+        };
+        // The kernel ends a thread that still hangs with the process.
+        std::thread::Builder::new()
+            .name("files".to_owned())
+            .spawn(with_rights)?;
+        answer.recv_timeout(patience).unwrap_or_else(|error| {
+            Err(match error {
+                RecvTimeoutError::Timeout => no_answer(place, patience),
+                RecvTimeoutError::Disconnected => {
+                    io::Error::other("the thread that was to read it has panicked")
+                }
+            })
+        })
     }
 
     /// Those of the first account that PHP runs as.
@@ -181,6 +211,15 @@ impl Held {
             _ => Self::Rights(Rights::Server),
         }
     }
+}
+
+fn no_answer(place: &Path, patience: Duration) -> io::Error {
+    let why = format!(
+        "nothing was read at or below {} within {patience:?}: a file system there does not answer; see `findmnt -T` of it, and \
+         repair or unmount that, then reload",
+        place.display()
+    );
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn unknown(why: &str) -> io::Error {
@@ -228,8 +267,22 @@ mod tests {
             let refused = unknown.assume().map_err(|error| error.kind());
             assert_eq!(refused, Err(io::ErrorKind::PermissionDenied));
         }
-        assert!(unknown.lend(|| ()).is_err());
+        assert!(unknown.lend(Path::new("/"), || ()).is_err());
         // The thread keeps what it had.
         assert!(Rights::Server.assume().is_ok());
+    }
+
+    #[test]
+    fn a_file_system_that_does_not_answer_is_not_waited_for() {
+        let (_keep, never) = mpsc::channel::<()>();
+        let patience = Duration::from_millis(10);
+        let lent = Rights::Server.lend_within(patience, Path::new("/srv/shop"), move || never.recv().is_ok());
+        let error = lent.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(
+            error.to_string().contains("below /srv/shop within 10ms"),
+            "{error}"
+        );
+        assert_eq!(Rights::Server.lend(Path::new("/"), || 1).unwrap(), 1);
     }
 }

@@ -181,7 +181,9 @@ impl World {
         doors: Vec<dispatch::Pool>,
     ) -> anyhow::Result<()> {
         let health = &pool.health;
-        let Some(request) = edge::health_request(pool, &self.listen) else {
+        let request = edge::health_request(pool, &self.listen)
+            .with_context(|| format!("health check failed: GET {}", health.path))?;
+        let Some(request) = request else {
             return if health.path.is_empty() {
                 Ok(())
             } else {

@@ -4,6 +4,7 @@
 //! They are made of the same parts as real ones, so that the application sees the variables it sees later. Those that warm have
 //! another way to PHP: the zygote gets them when it boots. Called by `app`. Runs in: server.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::{Request, header};
@@ -12,6 +13,7 @@ use tracing::warn;
 
 use super::params::{self, Source};
 use super::peer::{Addresses, Scheme};
+use super::reply::error_pages::Pages;
 use super::site::route::{self, Lookup, Route, Router};
 use crate::config::{Listen, Mode, Place, Pool, Protocol, Warmup};
 use crate::dispatch::{self, RequestBody, RequestId};
@@ -51,65 +53,89 @@ impl Front {
     }
 }
 
+/// What the requests to a pool have in common.
+struct Own {
+    router: Router,
+    agent: &'static str,
+    host: String,
+    front: Front,
+}
+
 /// Their heads, encoded. The server can be reached at `listen`. A path that no script answers is left out and said.
 pub(crate) fn warmup_requests(pool: &Pool, listen: &[Listen]) -> Vec<Vec<u8>> {
     if pool.mode == Mode::Classic || pool.warmup == Warmup::None {
         return Vec::new();
     }
-    let router = Router::new(pool);
-    let paths = pool.warmup_paths.iter();
-    paths
-        .filter_map(|path| {
-            let head = encode((pool, &router), (path, WARMUP), Front::of(listen));
+    let (own, paths) = (Own::new(pool, WARMUP, listen), pool.warmup_paths.clone());
+    let encode_all = move || {
+        let encode = |path: &String| {
+            let head = own.encode(path);
             if head.is_none() {
                 warn!(path, "warm-up request left out: no script answers this path");
             }
             head
-        })
-        .collect()
-}
-
-/// The request by which the `health` of `pool` is to be shown. `None`: none is wanted, or no script answers its path.
-pub(crate) fn health_request(pool: &Pool, listen: &[Listen]) -> Option<dispatch::Request> {
-    let path = &pool.health.path;
-    if path.is_empty() {
-        return None;
-    }
-    Some(dispatch::Request {
-        id: RequestId::next(),
-        head: encode((pool, &Router::new(pool)), (path, HEALTH), Front::of(listen))?,
-        body: RequestBody::Empty,
-        idempotent: true,
-        interim: None,
+        };
+        paths.iter().filter_map(encode).collect()
+    };
+    pool.rights.lend(&pool.root, encode_all).unwrap_or_else(|error| {
+        warn!(pool = pool.name, %error, "warm-up requests left out");
+        Vec::new()
     })
 }
 
-fn encode((pool, router): (&Pool, &Router), (path, agent): (&str, &str), front: Front) -> Option<Vec<u8>> {
-    let request = Request::get(path)
-        .header(header::HOST, host(pool, front))
-        .header(header::USER_AGENT, agent)
-        .header(header::ACCEPT, "*/*")
-        .body(())
-        .ok()?;
-    let (head, ()) = request.into_parts();
-    let decoded = route::decode(head.uri.path()).ok()?;
-    let files = Lookup::default();
-    let found = router
-        .rights()
-        .lend(|| router.route(&decoded, &files, Instant::now()));
-    let Ok(Ok(Route::Script(script))) = found else {
-        return None;
-    };
-    let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), front.port);
-    Some(params::encode(&Source {
+/// The request by which the `health` of `pool` is to be shown. `None`: none is wanted, or no script answers its path.
+pub(crate) fn health_request(pool: &Pool, listen: &[Listen]) -> io::Result<Option<dispatch::Request>> {
+    let path = pool.health.path.clone();
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let own = Own::new(pool, HEALTH, listen);
+    let head = pool.rights.lend(&pool.root, move || own.encode(&path))?;
+    Ok(head.map(|head| dispatch::Request {
         id: RequestId::next(),
-        head: &head,
-        script: &script,
-        query: head.uri.query().unwrap_or_default(),
-        root: router.root(),
-        addresses: &Addresses::of_tcp(SocketAddr::new(here.ip(), 0), here, front.scheme),
-        body: None,
+        head,
+        body: RequestBody::Empty,
+        idempotent: true,
+        interim: None,
     }))
+}
+
+impl Own {
+    fn new(pool: &Pool, agent: &'static str, listen: &[Listen]) -> Self {
+        let front = Front::of(listen);
+        Self {
+            router: Router::new(pool, Pages::default()),
+            agent,
+            host: host(pool, front),
+            front,
+        }
+    }
+
+    /// On a thread with the rights of the pool.
+    fn encode(&self, path: &str) -> Option<Vec<u8>> {
+        let request = Request::get(path)
+            .header(header::HOST, &*self.host)
+            .header(header::USER_AGENT, self.agent)
+            .header(header::ACCEPT, "*/*")
+            .body(())
+            .ok()?;
+        let (head, ()) = request.into_parts();
+        let decoded = route::decode(head.uri.path()).ok()?;
+        let files = Lookup::default();
+        let Ok(Route::Script(script)) = self.router.route(&decoded, &files, Instant::now()) else {
+            return None;
+        };
+        let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.front.port);
+        Some(params::encode(&Source {
+            id: RequestId::next(),
+            head: &head,
+            script: &script,
+            query: head.uri.query().unwrap_or_default(),
+            root: self.router.root(),
+            addresses: &Addresses::of_tcp(SocketAddr::new(here.ip(), 0), here, self.front.scheme),
+            body: None,
+        }))
+    }
 }
 
 /// One that leads to this pool. A port that is the default of its scheme is not named.

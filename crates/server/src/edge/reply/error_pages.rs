@@ -43,10 +43,21 @@ pub(super) enum Page {
 
 impl Pages {
     pub(in crate::edge) fn new(pool: &Pool) -> Self {
-        let pages = pool.error_pages.iter();
-        let pages = pages.filter_map(|(status, page)| Some((status.clone(), read(page, &pool.rights)?)));
+        let (pages, rights) = (pool.error_pages.clone(), pool.rights.clone());
+        let read_all = move || {
+            let page = |(status, page)| Some((status, read(&page, &rights)?));
+            pages.into_iter().filter_map(page).collect()
+        };
+        let pages = if pool.error_pages.is_empty() {
+            Vec::new()
+        } else {
+            pool.rights.lend(&pool.dir, read_all).unwrap_or_else(|error| {
+                warn!(pool = pool.name, %error, "error pages not read");
+                Vec::new()
+            })
+        };
         Self {
-            pages: pages.collect(),
+            pages,
             intercepts: pool.intercept_errors,
         }
     }
@@ -71,6 +82,7 @@ impl Pages {
     }
 }
 
+/// On a thread with these rights.
 fn read(page: &ErrorPage, rights: &Rights) -> Option<Page> {
     let path = match page {
         ErrorPage::Path(path) => return Some(Page::Path(path.clone())),
@@ -82,8 +94,7 @@ fn read(page: &ErrorPage, rights: &Rights) -> Option<Page> {
     } else {
         HeaderValue::from_static(kind)
     };
-    let text = rights.lend(|| shelf::read_text(path, PAGE_BYTES, rights));
-    match text.flatten() {
+    match shelf::read_text(path, PAGE_BYTES, rights) {
         Ok(text) => Some(Page::Text(text, kind)),
         Err(error) => {
             warn!(path = %path.display(), %error, "error page not read");

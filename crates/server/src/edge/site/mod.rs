@@ -21,6 +21,7 @@ use super::access_log::AccessLog;
 use super::check;
 use super::files::shelf::Files;
 use super::peer::clients::Clients;
+use super::reply::error_pages::Pages;
 use super::tls::Tls;
 use crate::config::{Acme, Config, Requests};
 
@@ -36,7 +37,7 @@ impl<P> Site<P> {
     /// `pools` answer what no file answers, in the order of the configuration.
     pub(crate) fn new(config: Arc<Config>, pools: P) -> Self {
         let routers = config.pools.iter();
-        let routers = routers.map(|pool| (pool.requests.clone(), Router::new(pool)));
+        let routers = routers.map(|pool| (pool.requests.clone(), Router::new(pool, Pages::new(pool))));
         Self {
             routers: routers.collect(),
             config,

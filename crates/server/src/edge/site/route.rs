@@ -91,7 +91,8 @@ struct Front {
 }
 
 impl Router {
-    pub(in crate::edge) fn new(pool: &Pool) -> Self {
+    /// `pages` stand for its errors.
+    pub(in crate::edge) fn new(pool: &Pool, pages: Pages) -> Self {
         let root = pool.root.clone();
         let below = |script: &Path| {
             let relative = script.strip_prefix(&root).ok()?;
@@ -125,7 +126,7 @@ impl Router {
             rules: pool.rules.clone(),
             rights: pool.rights.clone(),
             internal: pool.internal.clone(),
-            pages: Pages::new(pool),
+            pages,
             dev: pool.dev,
             no_index_told: AtomicBool::new(false),
         }

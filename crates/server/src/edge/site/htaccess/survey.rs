@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::warn;
 
 use super::{NAME, Said, look};
 use crate::config::Pool;
@@ -33,21 +34,28 @@ pub(crate) struct Survey {
 
 /// Looks around in the document root of `pool`, as far as its user may.
 pub(crate) fn survey(pool: &Pool) -> Survey {
-    let looked = pool.rights.lend(|| look_around(pool));
-    looked.unwrap_or_default()
+    if !pool.htaccess {
+        return Survey {
+            is_complete: true,
+            ..Survey::default()
+        };
+    }
+    let (dir, root) = (pool.dir.clone(), pool.root.clone());
+    let looked = pool.rights.lend(&pool.root, move || look_around(&dir, &root));
+    looked.unwrap_or_else(|error| {
+        warn!(pool = pool.name, %error, "folders not looked at for .htaccess");
+        Survey::default()
+    })
 }
 
-fn look_around(pool: &Pool) -> Survey {
+/// In the document root `root` of the application at `dir`.
+fn look_around(dir: &Path, root: &Path) -> Survey {
     let mut survey = Survey::default();
-    if !pool.htaccess {
-        survey.is_complete = true;
-        return survey;
-    }
     let until = Instant::now() + TIME;
     let mut entries = ENTRIES;
     // Links may lead to what was seen already.
     let mut seen = HashSet::new();
-    let mut folders = VecDeque::from([(pool.root.clone(), Said::default())]);
+    let mut folders = VecDeque::from([(root.to_owned(), Said::default())]);
     while let Some((folder, above)) = folders.pop_front() {
         if !folder
             .metadata()
@@ -58,9 +66,9 @@ fn look_around(pool: &Pool) -> Survey {
         if entries == 0 || Instant::now() > until {
             return survey;
         }
-        let said = above.and_then(survey.look(&folder, &pool.root));
+        let said = above.and_then(survey.look(&folder, root));
         if !said.is_open() {
-            survey.closed.push(named(&folder, &pool.root));
+            survey.closed.push(named(&folder, root));
             continue;
         }
         let Ok(list) = fs::read_dir(&folder) else { continue };
@@ -69,7 +77,7 @@ fn look_around(pool: &Pool) -> Survey {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let skipped =
-                name.starts_with('.') || SKIPPED.contains(&&*name) || name == "vendor" && folder == pool.dir;
+                name.starts_with('.') || SKIPPED.contains(&&*name) || name == "vendor" && folder == dir;
             let is_folder = entry
                 .file_type()
                 .is_ok_and(|kind| kind.is_dir() || kind.is_symlink());
