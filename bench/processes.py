@@ -72,9 +72,22 @@ def memory(pid: int) -> Memory:
                 pss = int(rest.split()[0]) * 1024
             elif name == "Private_Dirty":
                 private = int(rest.split()[0]) * 1024
+    except PermissionError:
+        # Of a process that is not dumpable, only root may know more.
+        return _unshared(pid)
     except (FileNotFoundError, ProcessLookupError):
         pass
     return Memory(pss, private)
+
+
+def _unshared(pid: int) -> Memory:
+    """Anonymous memory alone, by /proc/PID/statm."""
+    try:
+        _, resident, shared, *_ = (PROC / str(pid) / "statm").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return Memory(0, 0)
+    private = (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+    return Memory(private, private)
 
 
 def pss(roots: list[int]) -> int:
@@ -83,10 +96,10 @@ def pss(roots: list[int]) -> int:
 
 
 def descriptors(pid: int) -> int:
-    """Open file descriptors of one process; 0 once it has ended."""
+    """Open file descriptors of one process; 0 once it has ended, or where only root may know."""
     try:
         return len(os.listdir(PROC / str(pid) / "fd"))
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return 0
 
 
