@@ -1,6 +1,5 @@
 //! A server that is not root and has a few capabilities, as the unit and the image of `dist/` run it: PHP gets none of them.
 
-use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +8,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
-use crate::harness::{App, Folder, Server, is_root};
+use crate::harness::{Folder, MODES, Server, is_root};
 use crate::tls::Certificates;
 
 /// Number of the server's user, which has no entry and owns nothing.
@@ -31,53 +30,6 @@ function tell(): void
     echo implode('', array_map(static fn ($line) => trim(preg_replace('/\s+/', ' ', $line)) . PHP_EOL, $lines));
 }
 ";
-
-const MODES: [&[&str]; 4] = [
-    &["pool.web.mode=classic", "pool.web.script=index.php"],
-    &["pool.web.mode=resident", "pool.web.script=worker.php"],
-    &[
-        "pool.web.mode=resident",
-        "pool.web.script=worker.php",
-        "pool.web.isolation_method=fork",
-    ],
-    &[
-        "pool.web.mode=resident",
-        "pool.web.script=worker.php",
-        "pool.web.isolation=none",
-    ],
-];
-
-fn project() -> Folder {
-    Folder::with(
-        "privilege",
-        &[
-            ("tell.php", TELL),
-            ("index.php", "<?php require_once __DIR__ . '/tell.php'; tell();"),
-            (
-                "worker.php",
-                "<?php require_once __DIR__ . '/tell.php'; while (hearth_handle_request(tell(...))) {}",
-            ),
-        ],
-    )
-}
-
-/// `project`, served by a user of its own with capabilities such as `+kill`.
-fn served_with(project: &Folder, capabilities: &str) -> App {
-    let number = SERVER.to_string();
-    let inheritable = format!("--inh-caps=-all,{capabilities}");
-    let ambient = format!("--ambient-caps=-all,{capabilities}");
-    let words = [
-        "setpriv",
-        "--reuid",
-        &number,
-        "--regid",
-        &number,
-        "--clear-groups",
-        &inheritable,
-        &ambient,
-    ];
-    project.app().run_by(&words.map(OsStr::new))
-}
 
 /// The capabilities that the unit gives to the server, such as `+setuid,+kill`.
 fn of_the_unit() -> String {
@@ -105,8 +57,8 @@ fn a_server_with_the_unit_s_capabilities_runs_php_as_another_user_without_any() 
     if !is_root() {
         return;
     }
-    let project = project();
-    let app = served_with(&project, &of_the_unit());
+    let project = Folder::with_function("tell", TELL);
+    let app = project.app().run_as(SERVER, &of_the_unit());
     for mode in MODES {
         let settings = [
             mode,
@@ -138,8 +90,8 @@ fn what_runs_php_for_such_a_server_ends_with_it() {
     if !is_root() {
         return;
     }
-    let project = project();
-    let app = served_with(&project, "+setuid,+setgid,+kill");
+    let project = Folder::with_function("tell", TELL);
+    let app = project.app().run_as(SERVER, "+setuid,+setgid,+kill");
     let mut server = Server::start(
         &app,
         &[
@@ -171,8 +123,10 @@ fn the_server_s_capabilities_do_not_reach_php_of_the_same_user() {
     if !is_root() {
         return;
     }
-    let project = project();
-    let app = served_with(&project, "+setuid,+setgid,+kill,+net_bind_service");
+    let project = Folder::with_function("tell", TELL);
+    let app = project
+        .app()
+        .run_as(SERVER, "+setuid,+setgid,+kill,+net_bind_service");
     let group = format!("pool.web.group={SERVER}");
     for mode in MODES {
         let settings = [mode, &["admin_socket=off", "pool.web.workers=1"]].concat();
@@ -198,7 +152,7 @@ fn the_start_warns_of_users_that_a_script_could_do_much_with() {
     if !is_root() {
         return;
     }
-    let project = project();
+    let project = Folder::with_function("tell", TELL);
     let certificates = Certificates::new("privilege");
     certificates.make("demo.test");
     let readable = fs::Permissions::from_mode(0o644);
@@ -211,7 +165,10 @@ fn the_start_warns_of_users_that_a_script_could_do_much_with() {
     let tls = tls.each_ref().map(String::as_str);
     let common = ["admin_socket=off", "pool.web.mode=classic", "pool.web.workers=1"];
     let other_user = ["pool.web.user=www-data"];
-    let (root, own) = (project.app(), served_with(&project, "+setuid,+setgid,+kill"));
+    let (root, own) = (
+        project.app(),
+        project.app().run_as(SERVER, "+setuid,+setgid,+kill"),
+    );
     for (app, settings, expected) in [
         (&root, &[&common[..]][..], &[AS_ROOT][..]),
         (&root, &[&common[..], &tls], &[AS_ROOT]),
@@ -237,8 +194,8 @@ fn a_server_that_could_not_end_its_workers_does_not_start_them() {
     if !is_root() {
         return;
     }
-    let project = project();
-    let app = served_with(&project, "+setuid,+setgid");
+    let project = Folder::with_function("tell", TELL);
+    let app = project.app().run_as(SERVER, "+setuid,+setgid");
     let failed = Server::fail(
         &app,
         &[

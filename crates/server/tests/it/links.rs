@@ -235,18 +235,9 @@ fn neither_does_a_server_with_the_capability_to_act_as_other_users() {
     }
     let secrets = Secrets::of(SERVER);
     let folder = application(&secrets, "classic");
-    let number = SERVER.to_string();
-    let words = [
-        "setpriv",
-        "--reuid",
-        &number,
-        "--regid",
-        &number,
-        "--clear-groups",
-        "--inh-caps=-all,+setuid,+setgid,+kill,+dac_read_search",
-        "--ambient-caps=-all,+setuid,+setgid,+kill,+dac_read_search",
-    ];
-    let app = folder.app().run_by(&words.map(std::ffi::OsStr::new));
+    let app = folder
+        .app()
+        .run_as(SERVER, "+setuid,+setgid,+kill,+dac_read_search");
     let settings = [USER, "pool.web.workers=1", "admin_socket=off", "reactors=1"];
     let server = Server::start(&app, &settings);
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use rustix::process::Signal;
 
-use crate::harness::{App, Folder, Server, is_root};
+use crate::harness::{Folder, Server, is_root};
 
 const USER: &str = "pool.web.user=www-data";
 /// Number of www-data.
@@ -271,8 +271,7 @@ fn a_server_without_privileges_keeps_its_files_where_it_likes() {
     for name in ["", "var", "hearth.toml"] {
         give_to_web(&folder.file(name));
     }
-    let runner = ["setpriv", "--reuid=33", "--regid=33", "--clear-groups"].map(std::ffi::OsStr::new);
-    let app: App = folder.app().run_by(&runner);
+    let app = folder.app().run_as(WEB, "");
     let socket = format!("admin_socket={}", folder.file("var/hearth.sock").display());
     let log = format!("log.access_file={}", folder.file("var/access.log").display());
     let server = Server::start(&app, &[&socket, &log]);

@@ -292,20 +292,6 @@ fn what_cannot_be_done_is_said_before_anything_is_served() {
         assert!(said.contains(expected), "{said}");
     }
     // A server that is not root cannot become anybody, nor go first.
-    let stranger = STRANGER.to_string();
-    let runner = [
-        "setpriv",
-        "--reuid",
-        &stranger,
-        "--regid",
-        &stranger,
-        "--clear-groups",
-    ];
-    let runner: Vec<&std::ffi::OsStr> = if is_root() {
-        runner.map(AsRef::as_ref).to_vec()
-    } else {
-        Vec::new()
-    };
     for (set, expected) in [
         (
             "pool.web.user=root",
@@ -314,8 +300,8 @@ fn what_cannot_be_done_is_said_before_anything_is_served() {
         ("pool.web.nice=-5", "pool.web.nice = -5: Permission denied"),
     ] {
         let mut app = project.0.app();
-        if !runner.is_empty() {
-            app = app.run_by(&runner);
+        if is_root() {
+            app = app.run_as(STRANGER, "");
         }
         let failed = Server::fail(&app, &["admin_socket=off", "pool.web.mode=classic", set]);
         let said = failed.log.wait_for_line("error: --set ");

@@ -1,7 +1,6 @@
 //! A script of the pool's user against the processes that serve it: their memory, their sockets, their lives. Each test acts as a
 //! hostile script would; afterwards the server serves, nothing outside has changed, and the log names what happened.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Command;
@@ -10,25 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{App, Folder, Server, is_root, kill};
+use crate::harness::{Folder, MODES, Server, is_root, kill};
 
 /// Number of a user without an entry, to whom nothing belongs.
-const STRANGER: &str = "54331";
-
-const MODES: [&[&str]; 4] = [
-    &["pool.web.mode=classic", "pool.web.script=index.php"],
-    &["pool.web.mode=resident", "pool.web.script=worker.php"],
-    &[
-        "pool.web.mode=resident",
-        "pool.web.script=worker.php",
-        "pool.web.isolation_method=fork",
-    ],
-    &[
-        "pool.web.mode=resident",
-        "pool.web.script=worker.php",
-        "pool.web.isolation=none",
-    ],
-];
+const STRANGER: u32 = 54_331;
 
 const ATTACK: &str = r#"<?php
 function attack(): void
@@ -88,21 +72,8 @@ print(sum(libc.syscall(438, process, number, 0) >= 0 for number in range(64)))
 ";
 
 fn project() -> Folder {
-    let project = Folder::with(
-        "strangers",
-        &[
-            ("attack.php", ATTACK),
-            ("steal.py", STEAL),
-            (
-                "index.php",
-                "<?php require_once __DIR__ . '/attack.php'; attack();",
-            ),
-            (
-                "worker.php",
-                "<?php require_once __DIR__ . '/attack.php'; while (hearth_handle_request(attack(...))) {}",
-            ),
-        ],
-    );
+    let project = Folder::with_function("attack", ATTACK);
+    project.write("steal.py", STEAL);
     fs::create_dir(project.file("var")).unwrap();
     fs::set_permissions(project.file("var"), fs::Permissions::from_mode(0o1777)).unwrap();
     project
@@ -115,15 +86,7 @@ fn under_each_server(settings: &[&str], test: impl Fn(&Server)) {
         return;
     }
     let project = project();
-    let words = [
-        "setpriv",
-        "--reuid",
-        STRANGER,
-        "--regid",
-        STRANGER,
-        "--clear-groups",
-    ];
-    let own = project.app().run_by(&words.map(OsStr::new));
+    let own = project.app().run_as(STRANGER, "");
     for (app, more) in [
         (project.app(), &["pool.web.user=www-data"][..]),
         (own, &["admin_socket=off"]),
@@ -509,15 +472,7 @@ fn a_server_without_privileges_measures_its_workers() {
         return;
     }
     let project = project();
-    let words = [
-        "setpriv",
-        "--reuid",
-        STRANGER,
-        "--regid",
-        STRANGER,
-        "--clear-groups",
-    ];
-    let app: App = project.app().run_by(&words.map(OsStr::new));
+    let app = project.app().run_as(STRANGER, "");
     let run = Folder::new("strangers-run");
     fs::set_permissions(run.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let socket = format!("admin_socket={}", run.file("admin.sock").display());

@@ -59,8 +59,3 @@ pub(crate) fn assert_constant_memory(server: i32, limit: u64, act: impl FnOnce()
     let after = pss_kib(&tree(server));
     assert!(after < pss + limit, "all together: from {pss} to {after} KiB");
 }
-
-/// Whether the tests may become other users.
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
