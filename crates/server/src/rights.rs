@@ -204,10 +204,12 @@ impl Rights {
 impl Held {
     /// What a thread begins with: what the thread has that started it.
     fn of_thread() -> Self {
-        match SERVER.get() {
-            Some(server) if (geteuid().as_raw(), getegid().as_raw()) != (server.uid, server.gid) => {
-                Self::Mixed
-            }
+        Self::of(geteuid(), getegid(), SERVER.get())
+    }
+
+    fn of(user: Uid, group: Gid, server: Option<&Account>) -> Self {
+        match server {
+            Some(server) if (user.as_raw(), group.as_raw()) != (server.uid, server.gid) => Self::Mixed,
             _ => Self::Rights(Rights::Server),
         }
     }
@@ -259,6 +261,22 @@ pub(crate) fn begin_reactor() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_begins_as_the_server_only_with_its_user_and_its_group() {
+        let server = Account {
+            uid: 1,
+            gid: 2,
+            groups: vec![3],
+        };
+        let begins = |user, group, server| Held::of(Uid::from_raw(user), Gid::from_raw(group), server);
+        let as_server = Held::Rights(Rights::Server);
+        assert_eq!(begins(1, 2, Some(&server)), as_server);
+        assert_eq!(begins(4, 2, Some(&server)), Held::Mixed);
+        assert_eq!(begins(1, 4, Some(&server)), Held::Mixed);
+        // Nobody else's rights were ever taken.
+        assert_eq!(begins(4, 4, None), as_server);
+    }
 
     #[test]
     fn the_rights_of_an_unknown_user_are_refused_each_time() {

@@ -188,9 +188,14 @@ mod tests {
             uid: me().uid + 1,
             ..me()
         };
+        let other_group = Sender {
+            gid: me().gid + 1,
+            ..me()
+        };
         let table = [
             (Some(me()), vec![pidfd(1)], "process 1 is the worker"),
             (Some(stranger), vec![pidfd(me().pid)], "the pool has user"),
+            (Some(other_group), vec![pidfd(me().pid)], "the pool has user"),
             (Some(Sender { pid: 1, ..me() }), vec![pidfd(1)], "the zygote said"),
             (Some(me()), vec![file()], "it names no process"),
             (Some(me()), vec![], "no pidfd"),

@@ -24,6 +24,7 @@ fn talker() -> Folder {
             if (isset($_GET['stderr'])) file_put_contents('php://stderr', $_GET['stderr']);
             if (isset($_GET['ini'])) ini_set($_GET['ini'], $_GET['value']);
             if (isset($_GET['call'])) $_GET['call']();
+            if (isset($_GET['retry'])) header('Retry-After: ' . $_GET['retry']);
             http_response_code((int) ($_GET['status'] ?? 200));
             echo 'said';",
         )],
@@ -204,8 +205,12 @@ fn a_server_error_of_which_nothing_is_logged_is_named() {
     // What was explained is not named again: the last one comes behind it.
     assert_eq!(server.get("/?status=500&log=why").status, 500);
     assert_eq!(server.get("/?call=missing").status, 500);
-    assert_eq!(server.get("/?status=503").status, 503);
-    server.log.wait(UNEXPLAINED, |event| event["status"] == 503);
+    // A page for maintenance is meant. Of each status the first is named.
+    for target in ["/?status=503&retry=60", "/?status=503"] {
+        assert_eq!(server.get(target).status, 503);
+    }
+    let event = server.log.wait(UNEXPLAINED, |event| event["status"] == 503);
+    assert_eq!(event["uri"], "/?status=503");
     assert_eq!(server.log.count(UNEXPLAINED), 2);
 }
 
