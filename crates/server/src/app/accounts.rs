@@ -6,32 +6,53 @@ use tracing::warn;
 use super::release::Release;
 use crate::config::Sources;
 
-/// Warns of pools whose scripts may do everything, or read the keys of certificates.
+/// What the kernel says of a process.
+struct Standing {
+    /// Its effective user.
+    user: u32,
+    /// The capabilities that it is permitted.
+    permitted: u64,
+}
+
+/// Warns of pools whose scripts may do everything, read the keys of certificates, or look into a process that starts.
 pub(super) async fn warn_of(release: &Release, sources: &Sources) {
     // One that was made for this machine alone is worth nothing elsewhere.
     let has_keys = sources.https.is_none() && !release.config.tls.certificates.is_empty();
     for pool in release.report().await {
-        let Some(user) = pool.workers.first().and_then(|worker| user_of(worker.pid)) else {
+        let zygote = pool.generations.last().and_then(|generation| generation.pid);
+        let Some(zygote) = zygote.and_then(standing_of) else {
             continue;
         };
-        if user == 0 {
+        let mut settings = release.config.pools.iter();
+        let is_dumpable = settings.any(|of| of.name == pool.name && of.process.dumpable);
+        let has_servers_user = zygote.user == geteuid().as_raw();
+        if zygote.user == 0 {
             warn!(
                 pool = pool.name,
                 "PHP runs as root, so a script may do everything: set `user` of the pool to an unprivileged user"
             );
-        } else if user == geteuid().as_raw() && has_keys {
+        } else if has_servers_user && has_keys {
             warn!(
                 pool = pool.name,
                 "PHP has the server's own user, so a script may read the keys of its certificates: set `user` of the pool to \
                  another one, see docs/operating.md"
             );
+        } else if !has_servers_user && zygote.permitted == 0 && !is_dumpable {
+            warn!(
+                pool = pool.name,
+                "nothing shields a worker that starts, so a script may read its memory for some microseconds: give the server \
+                 CAP_NET_BIND_SERVICE as well, see docs/operating.md"
+            );
         }
     }
 }
 
-/// The effective user of a process, if it is still there.
-fn user_of(pid: i32) -> Option<u32> {
+/// Nothing if the process is not there any more.
+fn standing_of(pid: i32) -> Option<Standing> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
+    let value = |name| status.lines().find_map(|line| line.strip_prefix(name));
+    Some(Standing {
+        user: value("Uid:")?.split_ascii_whitespace().nth(1)?.parse().ok()?,
+        permitted: u64::from_str_radix(value("CapPrm:")?.trim(), 16).ok()?,
+    })
 }

@@ -18,6 +18,8 @@ const AS_ROOT: &str =
     "PHP runs as root, so a script may do everything: set `user` of the pool to an unprivileged user";
 const WITH_KEYS: &str = "PHP has the server's own user, so a script may read the keys of its certificates: set `user` of the \
                          pool to another one, see docs/operating.md";
+const WITHOUT_SHIELD: &str = "nothing shields a worker that starts, so a script may read its memory for some microseconds: give the \
+                              server CAP_NET_BIND_SERVICE as well, see docs/operating.md";
 
 const TELL: &str = r"<?php
 function tell(): void
@@ -166,21 +168,23 @@ fn the_start_warns_of_users_that_a_script_could_do_much_with() {
     let tls = tls.each_ref().map(String::as_str);
     let common = ["admin_socket=off", "pool.web.mode=classic", "pool.web.workers=1"];
     let other_user = ["pool.web.user=www-data"];
-    let (root, own) = (
-        project.app(),
-        project.app().run_as(SERVER, "+setuid,+setgid,+kill"),
-    );
+    let dumpable = ["pool.web.dumpable=true"];
+    let root = project.app();
+    let own = project.app().run_as(SERVER, "+setuid,+setgid,+kill");
+    let with_shield = project.app().run_as(SERVER, &of_the_unit());
     for (app, settings, expected) in [
         (&root, &[&common[..]][..], &[AS_ROOT][..]),
         (&root, &[&common[..], &tls], &[AS_ROOT]),
         (&root, &[&common[..], &tls, &other_user], &[]),
         (&own, &[&common[..]], &[]),
         (&own, &[&common[..], &tls], &[WITH_KEYS]),
-        (&own, &[&common[..], &tls, &other_user], &[]),
+        (&own, &[&common[..], &tls, &other_user], &[WITHOUT_SHIELD]),
+        (&own, &[&common[..], &other_user, &dumpable], &[]),
+        (&with_shield, &[&common[..], &tls, &other_user], &[]),
     ] {
         let server = Server::start(app, &settings.concat());
         server.log.wait("server ready", |_| true);
-        for message in [AS_ROOT, WITH_KEYS] {
+        for message in [AS_ROOT, WITH_KEYS, WITHOUT_SHIELD] {
             let count = usize::from(expected.contains(&message));
             assert_eq!(server.log.count(message), count, "{message}: {settings:?}");
         }
