@@ -18,6 +18,7 @@ use crate::edge::tls;
 /// Prints the settings and PHP's version; with `look`, also what the application boots to. An error names all that would keep a
 /// server from serving.
 pub(super) fn check(sources: &Sources, look: bool) -> Result<(), Failure> {
+    serve::close_memory()?;
     let loaded = Config::load(sources)?;
     let findings = app::check::run(&loaded)?;
     let mut text = serve::banner(&loaded.config, &loaded.reasons);

@@ -1,5 +1,6 @@
 //! `hearth serve`: load the settings, say what was chosen, start the log, serve. Runs in: server.
 
+use std::fs;
 use std::io::Write;
 
 use anyhow::Context;
@@ -14,8 +15,7 @@ use crate::logs::Logs;
 
 /// Serves until told to stop.
 pub(super) fn serve(sources: Sources, https: bool, run: Run) -> Result<(), Failure> {
-    // Keys, and the requests of all pools, are in its memory: no script that has its user may look there.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("closing the server's memory to others")?;
+    close_memory()?;
     let inherited = Inherited::take()?;
     let complaint = inherited.complaint();
     let outcome = serve_with(sources, inherited, (https, run));
@@ -23,6 +23,17 @@ pub(super) fn serve(sources: Sources, https: bool, run: Run) -> Result<(), Failu
         complaint.send(&failure.to_string());
     }
     outcome
+}
+
+/// Keys, and the requests of all pools, are in the server's memory: no script that has its user may look there.
+pub(super) fn close_memory() -> anyhow::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("closing the server's memory to others")?;
+    // The server looks there at what workers send. Before Linux 5.14 it then belonged to root alone (fs/proc/base.c, fd.c).
+    fs::read_dir("/proc/self/fdinfo").context(
+        "looking at /proc/self/fdinfo, where the kernel says which process a worker is; a server that is not root needs Linux 5.14 or \
+         newer for it",
+    )?;
+    Ok(())
 }
 
 fn serve_with(mut sources: Sources, inherited: Inherited, (https, run): (bool, Run)) -> Result<(), Failure> {

@@ -1,9 +1,11 @@
 //! A server that is not root and has a few capabilities, as the unit and the image of `dist/` run it: PHP gets none of them.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
@@ -213,4 +215,36 @@ fn a_server_that_could_not_end_its_workers_does_not_start_them() {
     let expected =
         "pool.web.user = \"www-data\": running PHP as another user takes CAP_SETUID, CAP_SETGID and CAP_KILL";
     assert!(said.contains(expected), "{said}");
+}
+
+/// A folder that is root's in the place of `fdinfo`: so is that of a process that is not dumpable, before Linux 5.14.
+#[test]
+fn a_server_that_cannot_tell_its_workers_says_which_kernel_it_needs() {
+    const OLD: &str = "mount --bind \"$0\" /proc/$$/fdinfo && exec \"$@\"";
+    if !is_root() {
+        return;
+    }
+    let project = Folder::with_function("tell", TELL);
+    let closed = Folder::new("fdinfo");
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o500)).unwrap();
+    let old = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        OLD,
+        closed.path().to_str().unwrap(),
+    ];
+    let may = Command::new(old[0]).args(&old[1..]).arg("true").status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("not run: nothing can be mounted here");
+        return;
+    }
+    let old = project.app().run_by(&old.map(OsStr::new));
+    for capabilities in ["", &of_the_unit()] {
+        let app = old.clone().run_as(SERVER, capabilities);
+        let failed = Server::fail(&app, &["admin_socket=off", "pool.web.mode=classic"]);
+        let said = failed.log.wait_for_line("error: looking at /proc/self/fdinfo");
+        assert!(said.contains("Linux 5.14 or newer"), "{said}");
+    }
 }

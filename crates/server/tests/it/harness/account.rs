@@ -27,8 +27,8 @@ pub(crate) fn is_root() -> bool {
 
 impl App {
     /// The same, its server run by this user and the group of that number, with capabilities such as `+setuid,+kill` and no others.
-    /// Takes root.
-    pub(crate) fn run_as(self, user: u32, capabilities: &str) -> Self {
+    /// Takes root. What the server is run by as well comes first.
+    pub(crate) fn run_as(mut self, user: u32, capabilities: &str) -> Self {
         let words = [
             "setpriv".to_owned(),
             format!("--reuid={user}"),
@@ -37,8 +37,9 @@ impl App {
             format!("--inh-caps=-all,{capabilities}"),
             format!("--ambient-caps=-all,{capabilities}"),
         ];
-        let words = words.map(|word| OsString::from(word.trim_end_matches(',')));
-        self.run_by(&words.each_ref().map(OsString::as_os_str))
+        self.runner
+            .extend(words.map(|word| OsString::from(word.trim_end_matches(','))));
+        self
     }
 }
 

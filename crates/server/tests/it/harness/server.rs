@@ -27,7 +27,7 @@ pub(crate) struct App {
     /// Flags of `serve`.
     flags: Vec<String>,
     /// A program that runs the server, with its arguments.
-    runner: Vec<OsString>,
+    pub(super) runner: Vec<OsString>,
     /// Whether the application's folder is the server's own, too.
     in_its_folder: bool,
     /// Where the server is started, and has its admin socket where it is found by its folder.
