@@ -284,7 +284,9 @@ pub enum FromZygote {
         /// What happened, for the log.
         reason: String,
     },
-    /// A worker could not be forked. One that was says so itself: [`FromWorker::Ready`].
+    /// A worker was forked; [`FromWorker::Ready`], which it says itself, may have come before.
+    Forked(Fork),
+    /// A worker could not be forked.
     ForkFailed {
         /// Which.
         worker: u16,

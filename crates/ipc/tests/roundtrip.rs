@@ -352,6 +352,13 @@ fn messages_without_or_with_one_descriptor_arrive() {
     );
     there_and_back(&ToZygote::Stop, &[]);
     there_and_back(
+        &FromZygote::Forked(Fork {
+            worker: 1,
+            incarnation: 2,
+        }),
+        &[],
+    );
+    there_and_back(
         &FromZygote::Exited {
             worker: 1,
             incarnation: 2,

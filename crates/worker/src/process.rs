@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, kill_process, set_dumpable_behavior, set_parent_process_death_signal,
+};
 
 use crate::arena;
 
@@ -156,14 +158,14 @@ pub(crate) fn open_descriptors() -> io::Result<Vec<RawFd>> {
     Ok(open)
 }
 
-/// Kills this process when the last writer of `lifeline` (a pipe) is gone, which is when the server is. The kernel does it, so
-/// it works whatever PHP is doing. Unlike `PR_SET_PDEATHSIG` it is not about the parent, which is the zygote.
-pub(crate) fn die_with_writer_of(lifeline: &OwnedFd) -> io::Result<()> {
+/// Kills `worker`, this process or a child of it that was not waited for, when the last writer of `lifeline` (a pipe) is gone: when
+/// the server is, or gives the worker up. The kernel does it, so it works whatever PHP is doing, and if a signal has stopped the
+/// worker. Unlike `PR_SET_PDEATHSIG` it is not about the parent, which is the zygote.
+pub(crate) fn bind_to_writer_of(lifeline: &OwnedFd, worker: Pid) -> io::Result<()> {
     const F_SETSIG: libc::c_int = 10;
     let fd = lifeline.as_raw_fd();
-    let me = rustix::process::getpid().as_raw_nonzero().get();
     for (command, argument) in [
-        (libc::F_SETOWN, me),
+        (libc::F_SETOWN, worker.as_raw_nonzero().get()),
         (F_SETSIG, libc::SIGKILL),
         (libc::F_SETFL, libc::O_RDONLY | libc::O_ASYNC),
     ] {
@@ -182,7 +184,7 @@ pub(crate) fn die_with_writer_of(lifeline: &OwnedFd) -> io::Result<()> {
         }),
     )?;
     if fds.iter().any(|fd| fd.revents().contains(PollFlags::HUP)) {
-        quit(ipc::control::exit::PROTOCOL);
+        kill_process(worker, Signal::KILL)?;
     }
     Ok(())
 }

@@ -272,7 +272,7 @@ impl Zygote {
                 Some((ToZygote::Fork(fork), fds)) => {
                     let own =
                         Own::from_fds(fds).ok_or(Error::Protocol("a fork message without descriptors"))?;
-                    if self.fork(fork)? {
+                    if self.fork(fork, &own.lifeline)? {
                         return Ok(self.into_worker(fork, own));
                     }
                 }
@@ -300,11 +300,11 @@ impl Zygote {
     }
 
     /// Forks. True: this is the child, which reports itself.
-    fn fork(&mut self, fork: Fork) -> Result<bool, Error> {
+    fn fork(&mut self, fork: Fork, lifeline: &OwnedFd) -> Result<bool, Error> {
         let reason = match process::other_threads() {
             Ok(threads) if threads.is_empty() => match process::fork() {
                 Ok(Forked::Child) => return Ok(true),
-                Ok(Forked::Parent(pid)) => return self.adopt(fork, pid).map(|()| false),
+                Ok(Forked::Parent(pid)) => return self.adopt(fork, pid, lifeline).map(|()| false),
                 Err(error) => format!("fork: {error}"),
             },
             Ok(threads) => format!(
@@ -321,12 +321,14 @@ impl Zygote {
         self.tell(&failed).map(|()| false)
     }
 
-    fn adopt(&mut self, fork: Fork, pid: Pid) -> Result<(), Error> {
-        // The child cannot have been reaped before, so the pid is its own.
+    fn adopt(&mut self, fork: Fork, pid: Pid, lifeline: &OwnedFd) -> Result<(), Error> {
+        // The child cannot have been reaped before, so the pid is its own. It may have been stopped before it could bind itself.
+        process::bind_to_writer_of(lifeline, pid)
+            .map_err(|error| Error::Io("binding a worker to the server", error))?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty())
             .map_err(|error| Error::Io("opening a worker's pidfd", error.into()))?;
         self.children.push(Child { fork, pid, pidfd });
-        Ok(())
+        self.tell(&FromZygote::Forked(fork))
     }
 
     fn report_end(&self, child: &Child) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-use ipc::control::{FromWorker, FromZygote, Sender};
+use ipc::control::{Fork, FromWorker, FromZygote, Sender};
 use ipc::scoreboard::Command;
 use ipc::slot::{Incarnation, WorkerId};
 use tracing::{debug, error, info, warn};
@@ -40,21 +40,16 @@ impl Supervisor {
                 undoing,
                 ini,
             } => {
-                self.pool.set_post_max_size(ini.post_max_size);
-                let booted = Booted {
+                zygote.identity = Some(sender);
+                zygote.limits = Limits::of(zygote.process.pid());
+                self.oom.follow(zygote.process.pid());
+                self.note_booted(Booted {
                     generation,
                     php_version,
                     boot_ms,
                     undoing,
                     ini,
-                };
-                zygote.identity = Some(sender);
-                zygote.limits = Limits::of(zygote.process.pid());
-                self.oom.follow(zygote.process.pid());
-                zygote::log_ready(&self.settings, &booted);
-                self.booted.push(booted);
-                self.state.zygote_ready();
-                self.trouble = None;
+                });
             }
             FromZygote::BootFailed { reason } => {
                 let pool = &self.settings.name;
@@ -68,6 +63,7 @@ impl Supervisor {
             }
             // Only `inspect` asks.
             FromZygote::Report(_) | FromZygote::Checked { .. } => {}
+            FromZygote::Forked(fork) => self.note_forked(fork),
             FromZygote::ForkFailed {
                 worker,
                 incarnation,
@@ -86,6 +82,21 @@ impl Supervisor {
                 self.note_exited(who, Ending::reported(code, signal));
             }
         }
+    }
+
+    fn note_forked(&mut self, fork: Fork) {
+        let who = (WorkerId(fork.worker), Incarnation(fork.incarnation));
+        if self.unborn(who).is_some() {
+            self.state.worker_forked(fork.worker, Instant::now());
+        }
+    }
+
+    fn note_booted(&mut self, booted: Booted) {
+        self.pool.set_post_max_size(booted.ini.post_max_size);
+        zygote::log_ready(&self.settings, &booted);
+        self.booted.push(booted);
+        self.state.zygote_ready();
+        self.trouble = None;
     }
 
     /// A zygote does what it should not: it is replaced.
@@ -317,6 +328,20 @@ impl Supervisor {
         }
     }
 
+    /// Gives up a worker that was forked and says nothing: something has stopped it, or it hangs.
+    pub(super) fn give_up_mute(&mut self, number: u16) {
+        let Some(unborn) = self.unborn.remove(&number) else {
+            return;
+        };
+        error!(
+            pool = self.settings.name,
+            worker = number,
+            incarnation = unborn.incarnation.0,
+            "worker given up: it was forked and said nothing"
+        );
+        self.give_up(number, unborn, Cause::Mute);
+    }
+
     fn give_up(&mut self, number: u16, unborn: Unborn, cause: Cause) {
         let lost = unborn.give_up(WorkerId(number), cause, &self.surroundings());
         self.lost.insert(number, lost);
@@ -338,7 +363,9 @@ impl Supervisor {
             .worker_died((worker, incarnation), (&why, Reruns::Allowed));
         match cause {
             Cause::ZygoteDied => self.state.lost_is_gone(worker.0),
-            Cause::Untrue | Cause::Unseen(_) | Cause::Ended => self.note_not_forked(worker.0, why),
+            Cause::Untrue | Cause::Unseen(_) | Cause::Ended | Cause::Mute => {
+                self.note_not_forked(worker.0, why);
+            }
         }
     }
 

@@ -161,7 +161,10 @@ async fn inspected(zygote: &Zygote, inbox: &mut mpsc::Receiver<Event>) -> Option
                 }));
             }
             FromZygote::BootFailed { reason } => return Some(Err(reason)),
-            FromZygote::Checked { .. } | FromZygote::ForkFailed { .. } | FromZygote::Exited { .. } => {}
+            FromZygote::Checked { .. }
+            | FromZygote::Forked(_)
+            | FromZygote::ForkFailed { .. }
+            | FromZygote::Exited { .. } => {}
         }
     }
     None

@@ -277,6 +277,7 @@ impl Supervisor {
                     zygote.process.kill();
                 }
             }
+            Action::GiveUp(number) => self.give_up_mute(number),
             // Once the zygote is gone another one forks it.
             Action::Fork(_) if !self.may_zygote_fork() => {}
             Action::Fork(number) => {

@@ -17,6 +17,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY_AT_WORK: Duration = Duration::from_millis(200);
 /// How long the zygote may take to fork, which is a matter of milliseconds; then it hangs.
 const FORK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a worker may take from its fork to its first message, which is a matter of milliseconds; then it is given up.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay before a zygote is started after one that did not boot; doubles with each further failure.
 const FIRST_BOOT_DELAY: Duration = Duration::from_millis(500);
 /// Longest delay between two starts of the zygote.
@@ -31,6 +33,8 @@ pub(super) enum Action {
     KillZygote(&'static str),
     /// Ask the zygote for worker `.0`.
     Fork(u16),
+    /// Worker `.0` was forked and has not said in time that it runs: end it. It is lost from now on.
+    GiveUp(u16),
 }
 
 /// What to do now, and when to ask again if nothing happens.
@@ -64,8 +68,11 @@ enum Seat {
     Empty { until: Option<Instant> },
     /// The zygote was asked; it is given up at `until`.
     Forking { until: Instant },
-    /// A process may run, of which only its end will be heard.
-    Lost,
+    /// The zygote has forked; the worker is given up at `until` unless it speaks.
+    Forked { until: Instant },
+    /// A process may run, of which only its end will be heard. As long as its zygote holds what belongs to it, that is not heard: the
+    /// zygote is given up at `until`.
+    Lost { until: Option<Instant> },
     /// A process runs.
     Taken,
 }
@@ -128,7 +135,6 @@ impl State {
             }
             Zygote::Condemned | Zygote::Hung => {}
             Zygote::Booting { until } => plan.wait_until(until),
-            Zygote::Ready if self.held => {}
             Zygote::Ready => self.plan_forks(now, &mut plan),
         }
         plan
@@ -137,7 +143,7 @@ impl State {
     fn plan_forks(&mut self, now: Instant, plan: &mut Plan) {
         for (number, (seat, _)) in (0_u16..).zip(&mut self.seats) {
             match *seat {
-                Seat::Empty { .. } if usize::from(number) >= self.wanted => {}
+                Seat::Empty { .. } if self.held || usize::from(number) >= self.wanted => {}
                 Seat::Empty { until: Some(until) } if until > now => plan.wait_until(until),
                 Seat::Empty { .. } => {
                     let until = now + FORK_TIMEOUT;
@@ -145,13 +151,21 @@ impl State {
                     plan.wait_until(until);
                     plan.actions.push(Action::Fork(number));
                 }
-                Seat::Forking { until } if until <= now => {
+                Seat::Forked { until } if until <= now => {
+                    let until = now + FORK_TIMEOUT;
+                    *seat = Seat::Lost { until: Some(until) };
+                    plan.wait_until(until);
+                    plan.actions.push(Action::GiveUp(number));
+                }
+                Seat::Forking { until } | Seat::Lost { until: Some(until) } if until <= now => {
                     self.zygote = Zygote::Hung;
                     plan.actions = vec![Action::KillZygote("it does not fork")];
                     return;
                 }
-                Seat::Forking { until } => plan.wait_until(until),
-                Seat::Lost | Seat::Taken => {}
+                Seat::Forking { until } | Seat::Forked { until } | Seat::Lost { until: Some(until) } => {
+                    plan.wait_until(until);
+                }
+                Seat::Lost { until: None } | Seat::Taken => {}
             }
         }
     }
@@ -168,7 +182,7 @@ impl State {
         }
         let waiting = self.seats.iter().filter_map(|(seat, _)| match seat {
             Seat::Empty { until } => *until,
-            Seat::Forking { .. } | Seat::Lost | Seat::Taken => None,
+            Seat::Forking { .. } | Seat::Forked { .. } | Seat::Lost { .. } | Seat::Taken => None,
         });
         waiting.min()
     }
@@ -189,13 +203,24 @@ impl State {
         };
         self.zygote = Zygote::Down { since };
         for (seat, _) in &mut self.seats {
-            if matches!(seat, Seat::Forking { .. }) {
-                *seat = Seat::Empty { until: None };
+            match seat {
+                Seat::Forking { .. } | Seat::Forked { .. } => *seat = Seat::Empty { until: None },
+                Seat::Lost { until } => *until = None,
+                Seat::Empty { .. } | Seat::Taken => {}
             }
         }
     }
 
-    /// The zygote has forked worker `number`.
+    /// The zygote says that it has forked worker `number`.
+    pub(super) fn worker_forked(&mut self, number: u16, now: Instant) {
+        if let Some((seat @ Seat::Forking { .. }, _)) = self.seats.get_mut(usize::from(number)) {
+            *seat = Seat::Forked {
+                until: now + GREETING_TIMEOUT,
+            };
+        }
+    }
+
+    /// Worker `number` runs.
     pub(super) fn worker_started(&mut self, number: u16) {
         if let Some((seat, _)) = self.seats.get_mut(usize::from(number)) {
             *seat = Seat::Taken;
@@ -205,8 +230,10 @@ impl State {
     /// Nobody can say whether worker `number` was forked; it is not forked again before [`State::lost_is_gone`] or
     /// [`State::fork_failed`].
     pub(super) fn worker_lost(&mut self, number: u16) {
-        if let Some((seat, _)) = self.seats.get_mut(usize::from(number)) {
-            *seat = Seat::Lost;
+        if let Some((seat, _)) = self.seats.get_mut(usize::from(number))
+            && !matches!(seat, Seat::Lost { .. })
+        {
+            *seat = Seat::Lost { until: None };
         }
     }
 
@@ -280,8 +307,8 @@ impl State {
     pub(super) fn expects_workers(&self, now: Instant) -> bool {
         self.seats.iter().take(self.wanted).any(|(seat, _)| match *seat {
             Seat::Empty { until } => until.is_none_or(|at| at <= now),
-            Seat::Forking { .. } => true,
-            Seat::Lost | Seat::Taken => false,
+            Seat::Forking { .. } | Seat::Forked { .. } => true,
+            Seat::Lost { .. } | Seat::Taken => false,
         })
     }
 
@@ -376,6 +403,33 @@ mod tests {
         assert_eq!(state.plan(now + FORK_TIMEOUT).actions, [Action::StartZygote]);
         state.zygote_ready();
         assert_eq!(state.plan(now + FORK_TIMEOUT).actions, [Action::Fork(1)]);
+    }
+
+    #[test]
+    fn a_worker_that_was_forked_and_says_nothing_is_given_up_and_the_zygote_stays() {
+        let now = Instant::now();
+        let mut state = ready(2, now);
+        assert_eq!(state.plan(now).actions.len(), 2);
+        state.worker_started(0);
+        state.worker_forked(0, now);
+        let forked = now + Duration::from_secs(9);
+        state.worker_forked(1, forked);
+        let mute = forked + GREETING_TIMEOUT;
+        assert_eq!(state.plan(now + FORK_TIMEOUT).wake_at, Some(mute));
+        state.hold(true);
+        assert_eq!(state.plan(mute).actions, [Action::GiveUp(1)]);
+        state.hold(false);
+        assert_eq!(state.plan(mute).actions, []);
+        let mut clinging = state;
+        let killed = clinging.plan(mute + FORK_TIMEOUT).actions;
+        assert!(matches!(killed[..], [Action::KillZygote(_)]), "{killed:?}");
+        let mut state = ready(1, now);
+        state.plan(now);
+        state.worker_forked(0, now);
+        state.plan(now + GREETING_TIMEOUT);
+        state.fork_failed(0, now + GREETING_TIMEOUT);
+        let again = now + GREETING_TIMEOUT + FIRST_DELAY;
+        assert_eq!(state.plan(again).actions, [Action::Fork(0)]);
     }
 
     #[test]

@@ -194,6 +194,8 @@ pub(super) enum Cause {
     Unseen(String),
     /// It ended before it could be taken.
     Ended,
+    /// It did not say in time that it runs.
+    Mute,
 }
 
 impl fmt::Display for Cause {
@@ -203,6 +205,9 @@ impl fmt::Display for Cause {
             Self::Untrue => "another process said that it is the worker",
             Self::Unseen(reason) => reason,
             Self::Ended => "it ended as soon as it was forked",
+            Self::Mute => {
+                "it was forked and said nothing: a signal has stopped it, or the machine is too busy"
+            }
         })
     }
 }

@@ -68,8 +68,10 @@ pub(super) struct Zygote {
     pub(super) limits: Option<Limits>,
     /// It was killed, and nothing that it says counts.
     pub(super) is_condemned: bool,
-    /// Forks that it was asked for, of whose failure or end it has not told.
-    forks: usize,
+    /// Forks that it was asked for, of which it has told nothing.
+    asked: usize,
+    /// Workers that it has forked, of whose end it has not told.
+    forked: usize,
     orders: mpsc::Sender<Order>,
 }
 
@@ -196,7 +198,8 @@ impl Recipe {
             identity: None,
             limits: None,
             is_condemned: false,
-            forks: 0,
+            asked: 0,
+            forked: 0,
             orders,
         })
     }
@@ -299,7 +302,7 @@ impl Zygote {
     /// Asks for a worker. False: the zygote does not take orders any more.
     pub(super) fn fork(&mut self, fork: Fork, fds: ForkFds) -> bool {
         let asked = self.orders.try_send(Order::Fork(fork, fds)).is_ok();
-        self.forks += usize::from(asked);
+        self.asked += usize::from(asked);
         asked
     }
 
@@ -310,9 +313,15 @@ impl Zygote {
             FromZygote::Ready { .. } | FromZygote::BootFailed { .. } if !has_booted => Ok(()),
             FromZygote::Ready { .. } | FromZygote::BootFailed { .. } => Err("it has booted before"),
             FromZygote::Report(_) | FromZygote::Checked { .. } => Err("a report that nobody asked for"),
-            FromZygote::ForkFailed { .. } | FromZygote::Exited { .. } => {
-                let fewer = self.forks.checked_sub(1);
-                self.forks = fewer.ok_or("the end of a worker that nobody asked for")?;
+            FromZygote::Forked(_) | FromZygote::ForkFailed { .. } => {
+                let fewer = self.asked.checked_sub(1);
+                self.asked = fewer.ok_or("a fork that nobody asked for")?;
+                self.forked += usize::from(matches!(message, FromZygote::Forked(_)));
+                Ok(())
+            }
+            FromZygote::Exited { .. } => {
+                let fewer = self.forked.checked_sub(1);
+                self.forked = fewer.ok_or("the end of a worker that it has not forked")?;
                 Ok(())
             }
         }

@@ -227,7 +227,7 @@ time.sleep(60)
 "#;
 
 /// A lie, what the log says then, and why. `VICTIM` is a process of the test.
-const LIES: [(&str, &str, &str); 11] = [
+const LIES: [(&str, &str, &str); 12] = [
     (
         "say(worker, 'ready', [os.pidfd_open(VICTIM)])",
         "worker given up: it is not what it was said to be",
@@ -262,7 +262,12 @@ const LIES: [(&str, &str, &str); 11] = [
     (
         "for _ in range(100000): say(zygote, exited)",
         "zygote killed: it sent what is not understood",
-        "the end of a worker that nobody asked for",
+        "the end of a worker that it has not forked",
+    ),
+    (
+        "for _ in range(100000): say(zygote, {'forked': fork})",
+        "zygote killed: it sent what is not understood",
+        "a fork that nobody asked for",
     ),
     (
         "say(zygote, {'ready': {'php_version': '8.2.0', 'boot_ms': 1, 'undoing': None, 'ini': INI}})",
@@ -275,7 +280,7 @@ const LIES: [(&str, &str, &str); 11] = [
         "200 descriptors with a message that has none",
     ),
     (
-        "say(zygote, {'forked': {**fork, 'pid': VICTIM}}, [os.pidfd_open(VICTIM)])",
+        "say(zygote, {'born': {**fork, 'pid': VICTIM}}, [os.pidfd_open(VICTIM)])",
         "zygote killed: it sent what is not understood",
         "unknown variant",
     ),

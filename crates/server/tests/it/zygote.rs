@@ -77,6 +77,48 @@ fn a_zygote_killed_while_it_forks_leaves_no_worker_out_and_none_behind() {
     });
 }
 
+#[test]
+fn a_worker_that_is_stopped_before_it_speaks_is_given_up_and_its_zygote_stays() {
+    in_each_mode(&["pool.web.workers=2"], |server| {
+        server.log.wait_for_count("worker ready", 2);
+        let zygote = zygote(server);
+        let children = || -> Vec<i32> {
+            let all = fs::read_to_string(format!("/proc/{zygote}/task/{zygote}/children")).unwrap();
+            all.split_ascii_whitespace()
+                .map(|pid| pid.parse().unwrap())
+                .collect()
+        };
+        let given_up = || {
+            server
+                .log
+                .count("worker given up: it was forked and said nothing")
+                > 0
+        };
+        let mut victim = server.worker_pid(&1.into());
+        while !given_up() {
+            let known = children();
+            kill(victim, Signal::KILL);
+            victim = loop {
+                if let Some(newborn) = children().into_iter().find(|pid| !known.contains(pid)) {
+                    break newborn;
+                }
+            };
+            kill(victim, Signal::STOP);
+            // It may have spoken already: then once more.
+            let has_spoken = || {
+                server
+                    .log
+                    .last("worker ready", |event| event["pid"] == victim)
+                    .is_some()
+            };
+            wait_until("the stopped worker is given up", || has_spoken() || given_up());
+        }
+        wait_for_whole(server, 2);
+        assert_eq!(server.get("/after").status, 200);
+        assert_eq!(server.log.count("zygote started"), 1);
+    });
+}
+
 /// One that says "on".
 fn application(name: &str) -> Folder {
     let folder = Folder::new(name);

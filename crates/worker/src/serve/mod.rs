@@ -213,7 +213,7 @@ pub(crate) fn run(mut start: Start) -> i32 {
 }
 
 fn connect(layout: Layout, fork: Fork, shared: Shared, own: Own) -> io::Result<(Host, OwnedFd)> {
-    process::die_with_writer_of(&own.lifeline)?;
+    process::bind_to_writer_of(&own.lifeline, getpid())?;
     introduce(own.control.as_fd())?;
     process::replace(&own.output, 1)?;
     process::replace(&own.output, 2)?;

@@ -214,9 +214,11 @@ impl Pool {
             ],
         )
         .unwrap();
-        if wait_for(&[ours.as_fd(), self.socket.as_fd()]) == [1] {
-            return Err(Box::new(self.hear().0));
+        match self.hear().0 {
+            FromZygote::Forked(forked) => assert_eq!(forked, Fork { worker, incarnation }),
+            other => return Err(Box::new(other)),
         }
+        wait_for(&[ours.as_fd()]);
         let mut packet = control::receive_packet(ours.as_fd())
             .unwrap()
             .expect("the worker talks");
