@@ -49,8 +49,8 @@ function respond(): void
         '/log' => speak(),
         // Writes a line of each level.
         '/levels' => levels(),
-        // Leaves a process behind.
-        '/orphan' => print(shell_exec('sleep 0.01 > /dev/null 2>&1 & echo $!')),
+        // Leaves a process behind, which outlives its shell: one that ends before it may be reaped by the shell.
+        '/orphan' => print(shell_exec('sh -c "while kill -0 $$; do :; done" > /dev/null 2>&1 & echo $!')),
         default => print('hello from ' . $_SERVER['REQUEST_URI']),
     };
 }
