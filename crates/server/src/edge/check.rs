@@ -18,6 +18,10 @@ pub(super) fn head(head: &request::Parts) -> Result<(), Refusal> {
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Refusal::Method(ALLOW_ANY));
     }
+    // Of HTTP/1 `http1::framing` has refused it.
+    if head.version == Version::HTTP_2 && !is_method(head.method.as_str().as_bytes()) {
+        return Err(Refusal::BadRequest("invalid method"));
+    }
     coding(&head.headers)?;
     expectation(&head.headers)?;
     credentials(&head.headers)?;
@@ -34,6 +38,13 @@ pub(super) fn count(headers: &HeaderMap, limit: usize) -> Result<(), Refusal> {
         return Err(Refusal::TooManyHeaders);
     }
     Ok(())
+}
+
+/// In capital letters, as nginx wants it: applications that compare without regard to case would take `get` for another method than
+/// those who guard them.
+pub(super) fn is_method(name: &[u8]) -> bool {
+    let is_one = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'-' | b'_');
+    !name.is_empty() && name.iter().all(is_one)
 }
 
 /// Whether a request may run again by its method (RFC 9110 §9.2.2).

@@ -152,6 +152,22 @@ fn headers_are_counted_and_a_cookie_in_pieces_is_one() {
 }
 
 #[test]
+fn methods_in_small_letters_are_refused() {
+    let server = Server::start(&App::of_tests(), &RESIDENT);
+    let mut connection = Connection::open(server.address());
+    for (stream, method, refused) in [(1, "PURGE", false), (3, "M-SEARCH", false), (5, "get", true)] {
+        connection.send(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            stream,
+            &wire::request(method, "/"),
+        );
+        let body = String::from_utf8(connection.body(stream)).unwrap();
+        assert_eq!(body.contains("400 Bad Request"), refused, "{method}: {body}");
+    }
+}
+
+#[test]
 fn host_and_authority_that_differ_are_refused() {
     let server = Server::start(&App::of_tests(), &RESIDENT);
     let mut connection = Connection::open(server.address());

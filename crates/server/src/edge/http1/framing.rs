@@ -9,6 +9,8 @@
 
 use memchr::memchr;
 
+use crate::edge::check;
+
 /// Bytes that are kept of a line that did not come at once: enough for a length or a coding.
 const KEPT: usize = 64;
 /// Empty lines that may come before a request; old clients send one behind a body (RFC 9112 §2.2).
@@ -322,12 +324,9 @@ fn take(bytes: &[u8], missing: u64) -> (usize, u64) {
     (taken, missing - taken as u64)
 }
 
-/// In capital letters, as nginx wants it: applications that compare without regard to case would take `get` for another method than
-/// those who guard them.
 fn method(line: &[u8]) -> Result<(), &'static str> {
     let (name, rest) = line.split_at(memchr(b' ', line).unwrap_or(line.len()));
-    let is_one = |b: &u8| b.is_ascii_uppercase() || matches!(b, b'-' | b'_');
-    if rest.is_empty() || name.is_empty() || name.len() >= KEPT || !name.iter().all(is_one) {
+    if rest.is_empty() || name.len() >= KEPT || !check::is_method(name) {
         return Err("invalid method");
     }
     Ok(())
