@@ -152,10 +152,12 @@ void hearth_do(hearth_task task);
 /* In the coroutine: does that. */
 void hearth_perform(void);
 void hearth_log(int level, const char *message, size_t len);
+/* Ends the script, unless it ignores that; may longjmp(). */
+void hearth_client_gone(void);
 
 /* headers.c */
 int hearth_send_headers(sapi_headers_struct *headers);
-/* An interim response of the headers so far. */
+/* An interim response of the headers so far. Ends the script if the client is gone. */
 void hearth_send_interim(int status);
 
 /* request.c */

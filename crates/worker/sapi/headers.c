@@ -102,9 +102,11 @@ static bool can_send_headers(void)
 	return !SG(request_info).no_headers && hearth.phase == PHASE_REQUEST && !hearth.finished && !hearth.headers_sent;
 }
 
-static void send_head(sapi_headers_struct *headers, int status, sapi_str reason)
+/* False: the client is gone. */
+static bool send_head(sapi_headers_struct *headers, int status, sapi_str reason)
 {
 	size_t count = 0;
+	bool sent;
 	sapi_str *lines;
 	zend_llist_position position;
 	sapi_header_struct *header;
@@ -120,16 +122,17 @@ static void send_head(sapi_headers_struct *headers, int status, sapi_str reason)
 		lines[count].len = header->header_len;
 		count++;
 	}
-	(void) hearth.host->send_headers(hearth.exchange, status, reason, lines, count);
+	sent = hearth.host->send_headers(hearth.exchange, status, reason, lines, count);
 	free_alloca(lines, use_heap);
+	return sent;
 }
 
 void hearth_send_interim(int status)
 {
 	sapi_str no_reason = { "", 0 };
 
-	if (can_send_headers()) {
-		send_head(&SG(sapi_headers), status, no_reason);
+	if (can_send_headers() && !send_head(&SG(sapi_headers), status, no_reason)) {
+		hearth_client_gone();
 	}
 }
 
@@ -149,6 +152,7 @@ int hearth_send_headers(sapi_headers_struct *headers)
 		status = SAPI_NO_STATUS;
 	}
 	hearth.headers_sent = true;
-	send_head(headers, status, reason);
+	/* Whoever sends a body hears of it then. */
+	(void) send_head(headers, status, reason);
 	return SAPI_HEADER_SENT_SUCCESSFULLY;
 }

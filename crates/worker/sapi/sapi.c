@@ -57,7 +57,7 @@ void hearth_log(int level, const char *message, size_t len)
  * that a resident script is left by unwinding and not by longjmp(), so that
  * the application's own frames are cleaned up and can serve the next request.
  */
-static void client_gone(void)
+void hearth_client_gone(void)
 {
 	if (!hearth.resident || hearth.phase != PHASE_REQUEST || !EG(current_execute_data)) {
 		php_handle_aborted_connection();
@@ -87,7 +87,7 @@ static size_t hearth_write(const char *bytes, size_t len)
 	}
 	written = hearth.host->write(hearth.exchange, bytes, len);
 	if (written < len) {
-		client_gone();
+		hearth_client_gone();
 	}
 	return written;
 }
@@ -98,7 +98,7 @@ static void hearth_flush(void *server_context)
 		return;
 	}
 	if (hearth.host->aborted(hearth.exchange) || (hearth.headers_sent && !hearth.host->flush(hearth.exchange))) {
-		client_gone();
+		hearth_client_gone();
 	}
 }
 

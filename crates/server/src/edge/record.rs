@@ -121,14 +121,14 @@ impl Record {
     /// The client did not take the whole body.
     pub(super) fn broken_off(&mut self) {
         if self.ending == Ending::Ok {
-            let stuck = self.client.progress.deadline(&self.client.config.limits);
-            let stuck = stuck.is_some_and(|(at, fault)| fault == Fault::SlowReader && at <= Instant::now());
-            self.ending = if stuck {
-                Ending::WriteTimeout
-            } else {
-                Ending::ClientGone
-            };
+            self.ending = Ending::ClientGone;
         }
+    }
+
+    /// The client has not taken what was sent to it, for longer than it may.
+    fn is_stuck(&self, now: Instant) -> bool {
+        let deadline = self.client.progress.deadline(&self.client.config.limits);
+        deadline.is_some_and(|(at, fault)| fault == Fault::SlowReader && at <= now)
     }
 
     /// Lets a script whose output is not wanted run to its end; dropping its stream would tell it that the client is gone.
@@ -146,6 +146,9 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let now = Instant::now();
+        if self.begun && self.ending == Ending::ClientGone && self.is_stuck(now) {
+            self.ending = Ending::WriteTimeout;
+        }
         if self.begun {
             self.client.progress.end_exchange(now);
         }

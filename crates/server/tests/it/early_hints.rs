@@ -128,12 +128,25 @@ fn a_script_waits_for_a_client_that_does_not_read_its_hints() {
         client
             .send(b"GET /flood?count=32768 HTTP/1.1\r\nHost: test\r\n\r\n")
             .unwrap();
-        server.out.wait_for_line_with("\"client-gone\"");
+        server.out.wait_for_line_with("\"write-timeout\"");
         let used = most_memory(server) - before;
         assert!(used < MOST, "the server has taken {used} KiB more");
         // The worker is free again.
         assert_eq!(server.get("/x").text(), "hello from /x");
         drop(client);
+    });
+}
+
+#[test]
+fn a_script_that_sends_nothing_but_hints_finds_that_its_client_has_left() {
+    in_each_mode(&["pool.web.workers=1"], |server| {
+        let mut client = RawClient::connect(server.address());
+        client.send(b"GET /flood HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+        assert_eq!(client.interim().unwrap().status, 103);
+        drop(client);
+        server
+            .log
+            .wait("php", |event| event["text"] == "flood ended with 1");
     });
 }
 

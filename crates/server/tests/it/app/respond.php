@@ -99,6 +99,7 @@ function hints(int $count): void
 
 function flood(int $count): void
 {
+    register_shutdown_function(fn () => error_log('flood ended with ' . connection_status()));
     for ($number = 0; $number < $count; $number++) {
         header('Link: </' . str_repeat('a', 4000) . "$number>");
         headers_send(103);
