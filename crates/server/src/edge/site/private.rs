@@ -15,12 +15,13 @@ const DESCRIPTIONS: [&[u8]; 6] = [
 ];
 /// Extensions of PHP source, besides those of [`is_php`]: Drupal's, and what is only included.
 const SOURCES: [&[u8]; 6] = [b"inc", b"module", b"install", b"theme", b"engine", b"profile"];
-/// Extensions of what lies in a project's folder and is not part of its site: dumps, databases, keys, logs, settings, and
-/// archives, which may hold a copy of it all.
-const PROJECT: [&[u8]; 22] = [
+/// Extensions of what lies in a project's folder and is not part of its site: dumps, databases, keys, logs and settings.
+const PROJECT: [&[u8]; 15] = [
     b"sql", b"sqlite", b"sqlite3", b"db", b"dump", b"key", b"pem", b"p12", b"log", b"yml", b"yaml", b"neon",
-    b"lock", b"ini", b"env", b"zip", b"tar", b"tgz", b"tbz2", b"txz", b"7z", b"rar",
+    b"lock", b"ini", b"env",
 ];
+/// Extensions of archives. One is as private as the file that its name begins with; in a project's folder it may hold a copy of it all.
+const ARCHIVES: [&[u8]; 7] = [b"zip", b"tar", b"tgz", b"tbz2", b"txz", b"7z", b"rar"];
 /// How copies end that editors and people make of a file.
 const COPIES: [&[u8]; 9] = [
     b"~", b"#", b".bak", b".old", b".orig", b".save", b".dist", b".swp", b".swo",
@@ -83,18 +84,20 @@ fn is_description(name: &[u8]) -> bool {
 }
 
 fn is_of_project(name: &[u8]) -> bool {
-    original(name) != name || has_extension(unpacked(name), &PROJECT)
+    let unpacked = unpacked(name);
+    original(name) != name || has_extension(unpacked, &PROJECT) || has_extension(unpacked, &ARCHIVES)
 }
 
-/// Whether the last extension of `name` is one of these, or one with a mark behind it: `sqlite-wal`.
 fn has_extension(name: &[u8], extensions: &[&[u8]]) -> bool {
-    let Some(dot) = name.iter().rposition(|&b| b == b'.') else {
-        return false;
-    };
-    let last = name.get(dot + 1..).unwrap_or_default();
-    extensions
-        .iter()
-        .any(|extension| behind(last, extension).is_some_and(ends_word))
+    without_extension(name, extensions).is_some()
+}
+
+/// `name` without its last extension, if that is one of these, or one with a mark behind it: `sqlite-wal`.
+fn without_extension<'a>(name: &'a [u8], extensions: &[&[u8]]) -> Option<&'a [u8]> {
+    let (front, last) = name.split_at_checked(name.iter().rposition(|&b| b == b'.')?)?;
+    let last = last.get(1..).unwrap_or_default();
+    let is_one = |extension: &&[u8]| behind(last, extension).is_some_and(ends_word);
+    extensions.iter().any(is_one).then_some(front)
 }
 
 /// What follows `start` in `text`; letters have no case.
@@ -116,11 +119,12 @@ fn original(name: &[u8]) -> &[u8] {
     left
 }
 
-/// The name behind copies and packed files of it, in any order: `a.inc` of `a.inc.old.gz` and of `a.inc.gz~`.
+/// The name behind copies, packed files and archives of it, in any order: `a.inc` of `a.inc.old.gz`, `a.inc.gz~` and `a.inc.zip`.
 fn plain(name: &[u8]) -> &[u8] {
     let mut left = name;
     loop {
         let shorter = original(unpacked(left));
+        let shorter = without_extension(shorter, &ARCHIVES).unwrap_or(shorter);
         if shorter.len() == left.len() {
             return left;
         }
@@ -174,6 +178,9 @@ mod tests {
             "/a.inc.old.GZ",
             "/a.inc.xz.bak",
             "/a.theme.1",
+            "/c.inc.zip",
+            "/c.inc.tar.gz",
+            "/c.inc.bak.7z~",
             "/.env",
             "/a/.git/config",
             "/.well-known/.x",
@@ -192,6 +199,8 @@ mod tests {
             "/a.include",
             "/a.include.gz",
             "/a.modules.js",
+            "/module.zip",
+            "/release.zip",
             "/.well-known/acme",
             "/a.b/c",
         ];
@@ -213,6 +222,7 @@ mod tests {
             "/php.ini.save",
             "/composer.json.gz",
             "/auth.json.bak.zst",
+            "/composer.json.zip",
             "/any~",
             "/#any#",
             "/any.swp",
