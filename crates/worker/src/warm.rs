@@ -27,6 +27,8 @@ const JIT_ROUNDS: u32 = 300;
 const JIT_TIME: Duration = Duration::from_secs(1);
 /// Bytes of a response that are kept, to be shown if it is an error that nothing was logged of.
 const BODY_MAX: usize = 1024;
+/// Characters of it that are shown.
+const GIST_MAX: usize = 200;
 
 /// The exchange of a request that nobody sent: no body comes in, no response goes out.
 #[derive(Debug, Default)]
@@ -266,9 +268,27 @@ fn serve_one(php: &mut Php<Silence>, head: &[u8], round: u32) -> Result<State, S
             // What was logged says more.
             let body = if silence.failed { &[][..] } else { &silence.body };
             let body = String::from_utf8_lossy(body);
-            Err(format!("failed {status}\n{body}").trim_end().to_owned())
+            Err(format!("failed {status}\n{}", gist(&body)).trim_end().to_owned())
         }
     }
+}
+
+/// The first line of an answer that failed; of a page the first line of its text, which is its title.
+fn gist(body: &str) -> String {
+    let is_page = body.trim_start().starts_with('<');
+    let mut in_tag = false;
+    let text = body.chars().filter_map(|c| {
+        let was_in_tag = in_tag;
+        in_tag = is_page && (c == '<' || in_tag && c != '>');
+        match (was_in_tag, in_tag) {
+            (false, false) => Some(c),
+            (false, true) => Some('\n'),
+            (true, _) => None,
+        }
+    });
+    let text: String = text.collect();
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or_default().chars().take(GIST_MAX).collect()
 }
 
 /// PHP has closed what its request opened. The rest is a library's: it stays, and all workers share it.
@@ -278,5 +298,21 @@ fn report_descriptors(before: &Descriptors) {
             let text = format!("the warm-up left descriptor {number} open: {target}");
             host::log(None, Level::WARNING, text.as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_page_the_title_is_told() {
+        let page =
+            "<!-- a\n b -->\n<!DOCTYPE html>\n<html><head>\n <title>No database (500)</title>\n<style>";
+        assert_eq!(gist(page), "No database (500)");
+        assert_eq!(gist("\n5 > 3 < 4 \nmore"), "5 > 3 < 4");
+        assert_eq!(gist("<h1>Oops</h1><p>more"), "Oops");
+        assert_eq!(gist("<p"), "");
+        assert_eq!(gist(&"x".repeat(GIST_MAX + 1)).len(), GIST_MAX);
     }
 }
