@@ -6,11 +6,12 @@
 //! whatever is saved at another time is read. Called by `watch`. Runs in: server; also on the thread of `notify`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use crate::rights::Rights;
 
 /// A file that changes in so many boots in a row is written by them.
 const OWN: u32 = 10;
@@ -86,7 +87,9 @@ impl Content {
         if path.is_dir() {
             return Self::Folder;
         }
-        let Ok(file) = File::open(path) else {
+        // A pipe or a device says nothing, and is not waited for.
+        let file = Rights::Server.open(path).ok();
+        let Some(file) = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file())) else {
             return Self::Gone;
         };
         let mut bytes = Vec::new();
@@ -213,6 +216,15 @@ mod tests {
             n if n == OWN - 1 => Meaning::Suspect,
             _ => Meaning::News,
         }
+    }
+
+    #[test]
+    fn a_pipe_with_the_name_of_code_is_not_waited_for() {
+        let pipe = std::env::temp_dir().join(format!("hearth-boots-{}.php", std::process::id()));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        let content = Content::read(&pipe);
+        std::fs::remove_file(&pipe).unwrap();
+        assert_eq!(content, Content::Gone);
     }
 
     #[test]
