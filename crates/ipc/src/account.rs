@@ -58,15 +58,24 @@ fn of_user(text: &str, gid: Option<u32>) -> Result<Account, String> {
     let uid: u32 = text
         .parse()
         .map_err(|_| "there is no such user; create it, or name one that `getent passwd` lists")?;
-    let by_number = user(|entry, buffer, found| {
-        // SAFETY: the pointers are those of `user`.
-        unsafe { libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), found) }
-    })?;
-    match (by_number, gid) {
+    match (numbered(uid)?, gid) {
         (Some(entry), gid) => with_groups(&entry, gid),
         (None, Some(gid)) => Ok(alone(uid, gid)),
         (None, None) => Err("nobody has this number, so `group` must be set as well".to_owned()),
     }
+}
+
+/// The name of a user, if it has one.
+pub fn name_of(uid: u32) -> Option<String> {
+    let user = numbered(uid).ok()??;
+    user.name.into_string().ok()
+}
+
+fn numbered(uid: u32) -> Result<Option<User>, String> {
+    user(|entry, buffer, found| {
+        // SAFETY: the pointers are those of `user`.
+        unsafe { libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), found) }
+    })
 }
 
 fn alone(uid: u32, gid: u32) -> Account {
@@ -186,6 +195,10 @@ mod tests {
             Some(alone(123_456_789, 7))
         );
         assert_eq!(named(None, None), Ok(None));
+        assert_eq!(
+            (name_of(0).as_deref(), name_of(123_456_789)),
+            (Some("root"), None)
+        );
         assert!(
             named(Some("no such user"), None)
                 .unwrap_err()

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ipc::account;
 use serde_json::Value;
 
 use super::serve::PATIENCE;
@@ -136,13 +137,7 @@ fn exchange(mut stream: UnixStream, path: &Path, message: Message<'_>) -> Result
 /// Whose a socket is, or the folder in which it cannot be seen.
 fn owner(path: &Path) -> Option<String> {
     let uid = path.ancestors().find_map(|place| place.metadata().ok())?.uid();
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    Some(named.unwrap_or_else(|| format!("user {uid}")))
+    Some(account::name_of(uid).unwrap_or_else(|| format!("user {uid}")))
 }
 
 fn failed(path: &Path, error: io::Error) -> AskError {
