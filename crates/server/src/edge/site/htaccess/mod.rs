@@ -9,15 +9,14 @@ pub(crate) mod survey;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use tokio::time::Instant;
 
 use self::file::{Htaccess, Said};
@@ -110,7 +109,7 @@ impl Folders {
         if let Some(known) = old.filter(|known| now < known.until) {
             return known.clone();
         }
-        let known = look(Path::new(OsStr::from_bytes(folder)), old, now + TTL);
+        let known = look(Path::new(OsStr::from_bytes(folder)), rights, old, now + TTL);
         if all.len() >= FOLDERS {
             all.clear();
         }
@@ -122,7 +121,7 @@ impl Folders {
 }
 
 /// Looks at a folder; a file that is the same as in `old` is not read again.
-fn look(folder: &Path, old: Option<&Known>, until: Instant) -> Known {
+fn look(folder: &Path, rights: &Rights, old: Option<&Known>, until: Instant) -> Known {
     let path = folder.join(NAME);
     let known = |is_there, version, said| Known {
         until,
@@ -138,7 +137,7 @@ fn look(folder: &Path, old: Option<&Known>, until: Instant) -> Known {
                 return known(true, version, Some(said));
             }
             // As with Apache, a file that cannot be read closes its folder: until it is looked at again.
-            return match read(&path) {
+            return match read(&path, rights) {
                 Ok(said) => known(true, version, Some(Arc::new(said))),
                 Err(_) => known(true, None, Some(Arc::new(Htaccess::closed()))),
             };
@@ -159,23 +158,17 @@ fn version(meta: &Metadata) -> Version {
 }
 
 /// What the file at `path` says.
-fn read(path: &Path) -> io::Result<Htaccess> {
+fn read(path: &Path, rights: &Rights) -> io::Result<Htaccess> {
+    let file = rights.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let mut text = Vec::new();
-    open(path)?.take(LARGEST + 1).read_to_end(&mut text)?;
+    file.take(LARGEST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LARGEST {
         return Ok(Htaccess::closed());
     }
     Ok(Htaccess::read(&text))
-}
-
-/// Opens a plain file; waits for nothing, as opening a pipe would.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::ErrorKind::InvalidInput.into())
 }
 
 #[cfg(test)]
@@ -197,7 +190,7 @@ mod tests {
         let folder = folder("htaccess-unread");
         // As if reading had failed: this is no plain file.
         std::fs::create_dir_all(folder.join(NAME)).unwrap();
-        let failed = look(&folder, None, Instant::now());
+        let failed = look(&folder, &Rights::Server, None, Instant::now());
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(!failed.said.unwrap().of_folder().is_open());
         assert_eq!(failed.version, None, "without a version the next look reads it");

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::{NAME, Said, look};
 use crate::config::Pool;
+use crate::rights::Rights;
 
 /// Most entries of folders, and longest time, that are spent on a pool.
 const ENTRIES: usize = 100_000;
@@ -40,16 +41,18 @@ pub(crate) fn survey(pool: &Pool) -> Survey {
             ..Survey::default()
         };
     }
-    let (dir, root) = (pool.dir.clone(), pool.root.clone());
-    let looked = pool.rights.lend(&pool.root, move || look_around(&dir, &root));
+    let (dir, root, rights) = (pool.dir.clone(), pool.root.clone(), pool.rights.clone());
+    let looked = pool
+        .rights
+        .lend(&pool.root, move || look_around(&dir, &root, &rights));
     looked.unwrap_or_else(|error| {
         warn!(pool = pool.name, %error, "folders not looked at for .htaccess");
         Survey::default()
     })
 }
 
-/// In the document root `root` of the application at `dir`.
-fn look_around(dir: &Path, root: &Path) -> Survey {
+/// In the document root `root` of the application at `dir`, on a thread with these rights.
+fn look_around(dir: &Path, root: &Path, rights: &Rights) -> Survey {
     let mut survey = Survey::default();
     let until = Instant::now() + TIME;
     let mut entries = ENTRIES;
@@ -66,7 +69,7 @@ fn look_around(dir: &Path, root: &Path) -> Survey {
         if entries == 0 || Instant::now() > until {
             return survey;
         }
-        let said = above.and_then(survey.look(&folder, root));
+        let said = above.and_then(survey.look(&folder, root, rights));
         if !said.is_open() {
             survey.closed.push(named(&folder, root));
             continue;
@@ -93,8 +96,8 @@ fn look_around(dir: &Path, root: &Path) -> Survey {
 
 impl Survey {
     /// What is said of a folder in it.
-    fn look(&mut self, folder: &Path, root: &Path) -> Said {
-        let Some(file) = look(folder, None, Instant::now()).said else {
+    fn look(&mut self, folder: &Path, root: &Path, rights: &Rights) -> Said {
+        let Some(file) = look(folder, rights, None, Instant::now()).said else {
             return Said::default();
         };
         if !file.ignored.is_empty() {
