@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::process::Process;
 use super::socket::{Received, close_elsewhere};
 use super::worker::{Cause, Figures, Lost, Unborn, Who};
-use super::zygote::{self, Zygote};
+use super::zygote::{self, NONSENSE, Zygote};
 use super::{Booted, StartError, Supervisor};
 use crate::dispatch::Reruns;
 
@@ -30,7 +30,7 @@ impl Supervisor {
             return;
         };
         if let Err(nonsense) = zygote.expect(&message) {
-            self.condemn_zygote(nonsense);
+            self.replace_zygote(&format!("{NONSENSE}: {nonsense}"));
             return;
         }
         match message {
@@ -99,20 +99,6 @@ impl Supervisor {
         self.trouble = None;
     }
 
-    /// A zygote does what it should not: it is replaced.
-    fn condemn_zygote(&mut self, reason: &str) {
-        if let Some(zygote) = &mut self.zygote {
-            error!(
-                pool = self.settings.name,
-                generation = zygote.generation,
-                reason,
-                "zygote killed: it sent what is not understood"
-            );
-            zygote.is_condemned = true;
-            zygote.process.kill();
-        }
-    }
-
     /// The first message of a worker, if there is one.
     pub(super) fn note_greeting(&mut self, who: Who, heard: Option<io::Result<Received<FromWorker>>>) {
         let Some(heard) = heard else {
@@ -164,7 +150,7 @@ impl Supervisor {
                     "worker given up: it is not what it was said to be"
                 );
                 self.give_up(number, unborn, Cause::Untrue);
-                self.condemn_zygote("another process took the place of a worker");
+                self.replace_zygote("another process took the place of a worker");
             }
         }
     }
@@ -207,7 +193,7 @@ impl Supervisor {
             unborn.ended = Some(ending);
             self.give_up_silent(who);
         } else if self.worker(who).is_some_and(|worker| !worker.process.has_ended()) {
-            self.condemn_zygote("it said that a worker has ended that has not");
+            self.replace_zygote("it said that a worker has ended that has not");
         } else {
             self.settle(who, ending);
         }

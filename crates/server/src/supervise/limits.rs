@@ -11,6 +11,9 @@ use super::Supervisor;
 const NAME: usize = 26;
 const VALUE: usize = 21;
 
+/// Why a worker is killed whose zygote's limits were lowered just before its fork.
+const BORN_LOWER: &str = "it was born with lower limits than its zygote had";
+
 /// What the kernel says of one process.
 #[derive(Debug)]
 pub(super) struct Limits(String);
@@ -76,32 +79,16 @@ impl Supervisor {
         let Some(lowered) = self.lowered_limits(worker.process.pid()) else {
             return;
         };
-        let reason = format!("it was born with lower limits than its zygote had: {lowered}");
         warn!(
             pool = self.settings.name,
             worker = number,
-            reason,
+            reason = BORN_LOWER,
+            lowered,
             "worker killed"
         );
         if let Some(worker) = self.workers.get_mut(&number) {
-            worker.kill("it was born with lower limits than its zygote had");
+            worker.kill(BORN_LOWER);
         }
-    }
-
-    /// Kills a zygote that is of no use any more, so that another one is booted.
-    pub(super) fn replace_zygote(&mut self, reason: &str) {
-        let Some(zygote) = self.zygote.as_mut().filter(|zygote| !zygote.is_condemned) else {
-            return;
-        };
-        warn!(
-            pool = self.settings.name,
-            generation = zygote.generation,
-            reason,
-            "zygote killed"
-        );
-        zygote.is_condemned = true;
-        zygote.boot_failure.get_or_insert_with(|| reason.to_owned());
-        zygote.process.kill();
     }
 }
 

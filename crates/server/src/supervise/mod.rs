@@ -265,18 +265,7 @@ impl Supervisor {
     fn perform(&mut self, action: Action) {
         match action {
             Action::StartZygote => self.start_zygote(),
-            Action::KillZygote(reason) => {
-                if let Some(zygote) = &mut self.zygote {
-                    error!(
-                        pool = self.settings.name,
-                        generation = zygote.generation,
-                        reason,
-                        "zygote killed"
-                    );
-                    zygote.boot_failure.get_or_insert_with(|| reason.to_owned());
-                    zygote.process.kill();
-                }
-            }
+            Action::KillZygote(reason) => self.replace_zygote(reason),
             Action::GiveUp(number) => self.give_up_mute(number),
             // Once the zygote is gone another one forks it.
             Action::Fork(_) if !self.may_zygote_fork() => {}

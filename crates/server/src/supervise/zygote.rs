@@ -23,12 +23,14 @@ use super::output::{self, Speaker, Tail};
 use super::process::{Family, Process};
 use super::socket::{Received, Socket};
 use super::worker::ForkFds;
-use super::{Booted, Event, ini};
+use super::{Booted, Event, Supervisor, ini};
 use crate::config::{self, IsolationMethod, Pool};
 use crate::report;
 
 /// Orders that may wait for a zygote: every worker, and the stop.
 const ORDERS: usize = ipc::layout::MAX_WORKERS + 1;
+/// Why a zygote is killed that says what it should not.
+pub(super) const NONSENSE: &str = "it sent what is not understood";
 /// Time between the end of a zygote's socket and its death.
 const DEATH_GRACE: Duration = Duration::from_secs(1);
 /// Bytes of a process's title, at least.
@@ -340,6 +342,24 @@ impl Zygote {
     }
 }
 
+impl Supervisor {
+    /// Kills a zygote that is of no use any more, so that another one is booted. From now on nothing that it says counts.
+    pub(super) fn replace_zygote(&mut self, reason: &str) {
+        let Some(zygote) = self.zygote.as_mut().filter(|zygote| !zygote.is_condemned) else {
+            return;
+        };
+        error!(
+            pool = self.settings.name,
+            generation = zygote.generation,
+            reason,
+            "zygote killed"
+        );
+        zygote.is_condemned = true;
+        zygote.boot_failure.get_or_insert_with(|| reason.to_owned());
+        zygote.process.kill();
+    }
+}
+
 /// Sends orders one after the other; ends with the zygote.
 async fn write(socket: Arc<Socket>, boot: (Boot, Vec<OwnedFd>), mut inbox: mpsc::Receiver<Order>) {
     let (boot, fds) = boot;
@@ -374,7 +394,8 @@ async fn watch(
             Ok(Some(said)) => tell(&events, said).await,
             Ok(None) => break,
             Err(error) => {
-                error!(pool, generation, %error, "zygote killed: it sent what is not understood");
+                let reason = format!("{NONSENSE}: {error}");
+                error!(pool, generation, reason, "zygote killed");
                 process.kill();
                 break;
             }

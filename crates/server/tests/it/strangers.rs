@@ -261,34 +261,30 @@ const LIES: [(&str, &str, &str); 12] = [
     ),
     (
         "for _ in range(100000): say(zygote, exited)",
-        "zygote killed: it sent what is not understood",
+        "zygote killed",
         "the end of a worker that it has not forked",
     ),
     (
         "for _ in range(100000): say(zygote, {'forked': fork})",
-        "zygote killed: it sent what is not understood",
+        "zygote killed",
         "a fork that nobody asked for",
     ),
     (
         "say(zygote, {'ready': {'php_version': '8.2.0', 'boot_ms': 1, 'undoing': None, 'ini': INI}})",
-        "zygote killed: it sent what is not understood",
+        "zygote killed",
         "it has booted before",
     ),
     (
         "say(zygote, exited, [os.pidfd_open(VICTIM)] * 200)",
-        "zygote killed: it sent what is not understood",
+        "zygote killed",
         "200 descriptors with a message that has none",
     ),
     (
         "say(zygote, {'born': {**fork, 'pid': VICTIM}}, [os.pidfd_open(VICTIM)])",
-        "zygote killed: it sent what is not understood",
+        "zygote killed",
         "unknown variant",
     ),
-    (
-        "os.fork() or say(zygote, exited)",
-        "zygote killed: it sent what is not understood",
-        "has sent it",
-    ),
+    ("os.fork() or say(zygote, exited)", "zygote killed", "has sent it"),
 ];
 
 #[test]

@@ -247,9 +247,12 @@ fn a_broken_control_socket_costs_a_zygote_and_no_worker() {
         let socket = socket_of(zygote(server)).unwrap();
         send(&socket, b"nonsense", SendFlags::empty()).unwrap();
         drop(socket);
-        server
-            .log
-            .wait("zygote killed: it sent what is not understood", |_| true);
+        server.log.wait("zygote killed", |event| {
+            event["reason"]
+                .as_str()
+                .unwrap()
+                .starts_with("it sent what is not understood: ")
+        });
         assert_eq!(server.get("/beside").status, 200);
         server.log.wait("zygote ready", |event| event["generation"] == 3);
         wait_for_whole(server, 2);
