@@ -19,8 +19,6 @@ use super::zygote::{self, NONSENSE, Zygote};
 use super::{Booted, StartError, Supervisor};
 use crate::dispatch::Reruns;
 
-/// A fork that is tried again no sooner than this has failed often enough: about two seconds after the first attempt.
-const HOPELESS: Duration = Duration::from_millis(1600);
 /// A worker and a zygote that die within this time may have died of the same request.
 const TOGETHER: Duration = Duration::from_secs(1);
 
@@ -70,7 +68,7 @@ impl Supervisor {
                 reason,
             } => {
                 let who = (WorkerId(worker), Incarnation(incarnation));
-                self.note_fork_failed(generation, who, reason);
+                self.note_fork_failed(generation, who, &reason);
             }
             FromZygote::Exited {
                 worker,
@@ -199,22 +197,34 @@ impl Supervisor {
         }
     }
 
-    fn note_fork_failed(&mut self, generation: u32, who: Who, reason: String) {
+    fn note_fork_failed(&mut self, generation: u32, who: Who, reason: &str) {
         let (worker, incarnation) = (who.0.0, who.1.0);
         error!(
             pool = self.settings.name,
             generation, worker, incarnation, reason, "worker not forked"
         );
         if self.take_unborn(who).is_some() {
-            self.note_not_forked(worker, reason);
+            self.note_unable_to_fork(worker, reason);
         }
     }
 
-    /// A worker could not be forked. Once that has failed several times in a row, whoever waits for the start waits in vain.
-    pub(super) fn note_not_forked(&mut self, number: u16, reason: String) {
+    /// A worker could not be forked. True: that has failed several times in a row, and whoever waits for the start waits in vain.
+    pub(super) fn note_not_forked(&mut self, number: u16, reason: String) -> bool {
         self.trouble = Some(format!("worker {number} was not forked: {reason}"));
-        if self.state.fork_failed(number, Instant::now()) >= HOPELESS {
+        let is_hopeless = self.state.fork_failed(number, Instant::now());
+        if is_hopeless {
             self.start_error.get_or_insert(StartError::Fork { reason });
+        }
+        is_hopeless
+    }
+
+    /// The same if it is the zygote that fails. Another one may do better, and costs nothing once no worker is left.
+    fn note_unable_to_fork(&mut self, number: u16, reason: &str) {
+        if self.note_not_forked(number, reason.to_owned()) && self.state.give_up_zygote() {
+            self.replace_zygote(&format!(
+                "no worker is left and it forks none: {reason}; if that goes on, raise what limits the processes, memory and open files of \
+                 the pool's user, unit or cgroup"
+            ));
         }
     }
 
@@ -349,9 +359,10 @@ impl Supervisor {
             .worker_died((worker, incarnation), (&why, Reruns::Allowed));
         match cause {
             Cause::ZygoteDied => self.state.lost_is_gone(worker.0),
-            Cause::Untrue | Cause::Unseen(_) | Cause::Ended | Cause::Mute => {
+            Cause::Untrue | Cause::Unseen(_) => {
                 self.note_not_forked(worker.0, why);
             }
+            Cause::Ended | Cause::Mute => self.note_unable_to_fork(worker.0, &why),
         }
     }
 

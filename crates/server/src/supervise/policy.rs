@@ -24,6 +24,9 @@ const FIRST_BOOT_DELAY: Duration = Duration::from_millis(500);
 /// Longest delay between two starts of the zygote.
 const LONGEST_BOOT_DELAY: Duration = Duration::from_secs(30);
 
+/// A fork that is tried again no sooner than this has failed often enough: about two seconds after the first attempt.
+const HOPELESS: Duration = Duration::from_millis(1600);
+
 /// What the supervisor is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -83,6 +86,10 @@ pub(super) struct State {
     boot_timeout: Duration,
     zygote: Zygote,
     boot_failures: u32,
+    /// Whether the zygote has forked a worker that ran.
+    fruitful: bool,
+    /// Zygotes in a row that have booted and not done so, while no worker was left.
+    barren: u32,
     seats: Vec<(Seat, u32)>,
     /// Seats that are to be taken: the first ones.
     wanted: usize,
@@ -105,6 +112,8 @@ impl State {
             boot_timeout,
             zygote: Zygote::Down { since: None },
             boot_failures: 0,
+            fruitful: false,
+            barren: 0,
             seats: (0..workers).map(|_| (Seat::Empty { until: None }, 0)).collect(),
             wanted: usize::from(workers),
             held: false,
@@ -191,16 +200,23 @@ impl State {
     pub(super) fn zygote_ready(&mut self) {
         self.zygote = Zygote::Ready;
         self.boot_failures = 0;
+        self.fruitful = false;
     }
 
-    /// The zygote is gone. One that had booted is replaced at once; one that had not, after a delay.
+    /// The zygote is gone. One that had booted is replaced at once; one that had not, after a delay, as the second in a row that
+    /// left the pool without a worker.
     pub(super) fn zygote_gone(&mut self, now: Instant) {
-        let since = if matches!(self.zygote, Zygote::Ready | Zygote::Hung) {
-            None
-        } else {
+        let failures = if !matches!(self.zygote, Zygote::Ready | Zygote::Hung) {
             self.boot_failures += 1;
-            Some(now + doubled(FIRST_BOOT_DELAY, self.boot_failures - 1, LONGEST_BOOT_DELAY))
+            self.boot_failures
+        } else if self.fruitful || self.has_workers() {
+            0
+        } else {
+            self.barren += 1;
+            self.barren - 1
         };
+        let delay = |doublings| doubled(FIRST_BOOT_DELAY, doublings, LONGEST_BOOT_DELAY);
+        let since = failures.checked_sub(1).map(|doublings| now + delay(doublings));
         self.zygote = Zygote::Down { since };
         for (seat, _) in &mut self.seats {
             match seat {
@@ -224,7 +240,29 @@ impl State {
     pub(super) fn worker_started(&mut self, number: u16) {
         if let Some((seat, _)) = self.seats.get_mut(usize::from(number)) {
             *seat = Seat::Taken;
+            self.fruitful = true;
+            self.barren = 0;
         }
+    }
+
+    fn has_workers(&self) -> bool {
+        self.seats.iter().any(|(seat, _)| *seat == Seat::Taken)
+    }
+
+    /// Gives up the zygote if no worker is left, for its forks fail without end; the next one starts without their delays. False: there
+    /// are workers, or no zygote that could fork.
+    pub(super) fn give_up_zygote(&mut self) -> bool {
+        if self.zygote != Zygote::Ready || self.has_workers() {
+            return false;
+        }
+        self.zygote = Zygote::Hung;
+        for (seat, failures) in &mut self.seats {
+            *failures = 0;
+            if matches!(seat, Seat::Empty { .. }) {
+                *seat = Seat::Empty { until: None };
+            }
+        }
+        true
     }
 
     /// Nobody can say whether worker `number` was forked; it is not forked again before [`State::lost_is_gone`] or
@@ -244,17 +282,17 @@ impl State {
         }
     }
 
-    /// The zygote could not fork worker `number`. Returns the delay before it is tried again.
-    pub(super) fn fork_failed(&mut self, number: u16, now: Instant) -> Duration {
+    /// Worker `number` could not be forked, and is tried again later. True: that has failed for some two seconds.
+    pub(super) fn fork_failed(&mut self, number: u16, now: Instant) -> bool {
         let Some((seat, crashes)) = self.seats.get_mut(usize::from(number)) else {
-            return Duration::ZERO;
+            return false;
         };
         *crashes = crashes.saturating_add(1).max(FREE_CRASHES + 1);
         let delay = delay_after(*crashes);
         *seat = Seat::Empty {
             until: Some(now + delay),
         };
-        delay
+        delay >= HOPELESS
     }
 
     /// Worker `number` is dead. Returns the delay before it is replaced.
@@ -528,6 +566,43 @@ mod tests {
             (vec![], Some(now + FIRST_DELAY))
         );
         assert_eq!(state.plan(now + FIRST_DELAY).actions, [Action::Fork(0)]);
+    }
+
+    #[test]
+    fn zygotes_that_fork_no_worker_are_replaced_ever_later_once_none_is_left() {
+        let begun = Instant::now();
+        let mut state = ready(2, begun);
+        state.plan(begun);
+        state.worker_started(0);
+        let fail = |state: &mut State, number, mut now| {
+            while !state.fork_failed(number, now) {
+                now = state.plan(now).wake_at.unwrap();
+                assert!(!state.plan(now).actions.is_empty());
+            }
+            now
+        };
+        let mut now = fail(&mut state, 1, begun);
+        assert_eq!(now - begun, Duration::from_millis(1500));
+        assert!(!state.give_up_zygote(), "worker 0 serves");
+        state.worker_ended(0, Ending::Signal(9), FINISHED_SOME, now);
+        let delays = [0, 0, 500, 1000, 2000].map(|expected| {
+            now = fail(&mut state, 0, now);
+            assert!(state.give_up_zygote());
+            assert_eq!(state.plan(now), Plan::default());
+            state.zygote_gone(now);
+            let since = state.next_attempt().unwrap_or(now);
+            assert_eq!(state.plan(since).actions, [Action::StartZygote]);
+            let delay = (since - now).as_millis();
+            now = since;
+            state.zygote_ready();
+            assert_eq!(state.plan(now).actions, [Action::Fork(0), Action::Fork(1)]);
+            assert_eq!(delay, expected);
+            delay
+        });
+        assert_eq!(delays.len(), 5);
+        state.worker_started(0);
+        state.zygote_gone(now);
+        assert_eq!(state.next_attempt(), None);
     }
 
     #[test]

@@ -169,6 +169,41 @@ fn a_fork_that_fails_is_tried_again_and_the_other_workers_serve_on() {
 }
 
 #[test]
+fn a_zygote_that_cannot_fork_is_replaced_once_no_worker_is_left() {
+    if !is_root() {
+        eprintln!("not run: only root can limit a user of its own");
+        return;
+    }
+    let folder = application("barren");
+    // The zygote and a worker, in whose place somebody else is at last.
+    let settings = [
+        "pool.web.mode=resident",
+        "pool.web.script=worker.php",
+        "pool.web.isolation=none",
+        "pool.web.workers=1",
+        "pool.web.user=54324",
+        "pool.web.group=54324",
+        "pool.web.rlimits.nproc=2",
+    ];
+    let server = Server::start(&folder.app(), &settings);
+    assert_eq!(server.get("/").text(), "on");
+    let mut other = process_of(54_324);
+    kill(server.worker_pid(&0.into()), Signal::KILL);
+    server.log.wait("zygote killed", |event| {
+        let reason = event["reason"].as_str().unwrap();
+        let says_why =
+            reason.starts_with("no worker is left and it forks none: fork: Resource temporarily unavailable");
+        says_why && reason.contains("raise what limits the processes")
+    });
+    server.log.wait("zygote ready", |event| event["generation"] == 2);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    server.log.wait_for_count("worker ready", 2);
+    assert_eq!(server.get("/").text(), "on");
+    wait_for_whole(&server, 1);
+}
+
+#[test]
 fn a_fork_for_a_request_that_fails_costs_that_request_and_the_log_says_why() {
     if !is_root() {
         eprintln!("not run: only root can limit a user of its own");
