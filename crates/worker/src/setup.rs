@@ -57,11 +57,18 @@ pub(crate) fn apply(settings: &Process) -> Result<(), String> {
 }
 
 fn join(cgroup: &Path) -> io::Result<()> {
+    if std::fs::canonicalize(cgroup)? != cgroup {
+        return Err(io::Error::other("the path leads over a link"));
+    }
     let me = rustix::process::getpid().as_raw_nonzero().to_string();
     // One that is not there is not made: that would be a file like any other.
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .open(cgroup.join("cgroup.procs"))?;
+    // Anywhere else it would be a file that belongs to somebody. The numbers are those of linux/magic.h: version 2, version 1.
+    if !matches!(rustix::fs::fstatfs(&file)?.f_type, 0x6367_7270 | 0x0027_e0eb) {
+        return Err(io::Error::other("the folder is no cgroup"));
+    }
     io::Write::write_all(&mut file, me.as_bytes())
 }
 
@@ -151,7 +158,25 @@ fn succeed(call: &str, result: libc::c_int) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn what_is_no_cgroup_is_neither_entered_nor_written() {
+        let folder = std::env::temp_dir().join(format!("hearth-cgroup-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let (real, link) = (folder.join("real"), folder.join("link"));
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join("cgroup.procs"), "").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        for (path, expected) in [(&link, "leads over a link"), (&real, "is no cgroup")] {
+            let said = join(path).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+        assert_eq!(fs::read_to_string(real.join("cgroup.procs")).unwrap(), "");
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn a_value_may_be_that_of_a_variable() {

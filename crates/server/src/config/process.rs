@@ -3,7 +3,7 @@
 //! Only the form is checked: what this machine has and permits is found out when the zygote starts. Called by `resolve`. Runs in:
 //! server.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use ipc::control::Resource;
 
@@ -76,14 +76,22 @@ fn umask(reader: &mut Reader) -> Option<u32> {
     umask
 }
 
+/// The zygote writes there with the rights of the server, so it must be a place of the kernel's.
 fn cgroup(reader: &mut Reader) -> Option<PathBuf> {
     let (text, origin) = reader.text("pool.web.cgroup")?;
-    if text.starts_with('/') {
+    let below = Path::new(&text).strip_prefix("/sys/fs/cgroup");
+    let is_named = |path: &Path| path.components().next().is_some() && path.components().all(is_name);
+    if below.is_ok_and(is_named) {
         return Some(text.into());
     }
-    let form = "expected the absolute path of a folder, for instance \"/sys/fs/cgroup/hearth/web\"";
+    let form =
+        "expected a folder below /sys/fs/cgroup, without \"..\", for instance \"/sys/fs/cgroup/hearth/web\"";
     reader.wrong(origin, "pool.web.cgroup", &Value::Text(text), form);
     None
+}
+
+fn is_name(part: Component<'_>) -> bool {
+    matches!(part, Component::Normal(_))
 }
 
 fn env(reader: &mut Reader) -> Vec<(String, String)> {

@@ -71,7 +71,19 @@ fn what_no_process_can_have_is_refused() {
         ("nice=20", "`pool.web.nice` is 20: must be from -20 to 19"),
         (
             "cgroup=web",
-            "`pool.web.cgroup` is \"web\": expected the absolute path of a folder",
+            "`pool.web.cgroup` is \"web\": expected a folder below /sys/fs/cgroup, without",
+        ),
+        (
+            "cgroup=/sys/fs/cgroup",
+            "`pool.web.cgroup` is \"/sys/fs/cgroup\": expected a folder below",
+        ),
+        (
+            "cgroup=/sys/fs/cgroup/../../../srv",
+            "`pool.web.cgroup` is \"/sys/fs/cgroup/../../../srv\": expected a folder below",
+        ),
+        (
+            "cgroup=/sys/fs/cgroups/web",
+            "`pool.web.cgroup` is \"/sys/fs/cgroups/web\": expected a folder below",
         ),
         (
             "rlimits.files=9",
