@@ -26,23 +26,27 @@ pub(super) async fn warn_of(release: &Release, sources: &Sources) {
         let mut settings = release.config.pools.iter();
         let is_dumpable = settings.any(|of| of.name == pool.name && of.process.dumpable);
         let has_servers_user = zygote.user == geteuid().as_raw();
-        if zygote.user == 0 {
-            warn!(
-                pool = pool.name,
-                "PHP runs as root, so a script may do everything: set `user` of the pool to an unprivileged user"
-            );
+        let finding = if zygote.user == 0 {
+            Some((
+                "PHP runs as root",
+                "a script may do everything: set `user` of the pool to an unprivileged user",
+            ))
         } else if has_servers_user && has_keys {
-            warn!(
-                pool = pool.name,
-                "PHP has the server's own user, so a script may read the keys of its certificates: set `user` of the pool to \
-                 another one, see docs/operating.md"
-            );
+            Some((
+                "PHP has the server's own user",
+                "a script may read the keys of the certificates: set `user` of the pool to another one, see docs/operating.md",
+            ))
         } else if !has_servers_user && zygote.permitted == 0 && !is_dumpable {
-            warn!(
-                pool = pool.name,
-                "nothing shields a worker that starts, so a script may read its memory for some microseconds: give the server \
-                 CAP_NET_BIND_SERVICE as well, see docs/operating.md"
-            );
+            Some((
+                "nothing shields a worker that starts",
+                "a script may read its memory for some microseconds: give the server CAP_NET_BIND_SERVICE as well, see \
+                 docs/operating.md",
+            ))
+        } else {
+            None
+        };
+        if let Some((message, hint)) = finding {
+            warn!(pool = pool.name, hint, "{message}");
         }
     }
 }

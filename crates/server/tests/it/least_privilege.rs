@@ -16,12 +16,9 @@ use crate::tls::Certificates;
 /// Number of the server's user, which has no entry and owns nothing.
 const SERVER: u32 = 54_322;
 
-const AS_ROOT: &str =
-    "PHP runs as root, so a script may do everything: set `user` of the pool to an unprivileged user";
-const WITH_KEYS: &str = "PHP has the server's own user, so a script may read the keys of its certificates: set `user` of the \
-                         pool to another one, see docs/operating.md";
-const WITHOUT_SHIELD: &str = "nothing shields a worker that starts, so a script may read its memory for some microseconds: give the \
-                              server CAP_NET_BIND_SERVICE as well, see docs/operating.md";
+const AS_ROOT: &str = "PHP runs as root";
+const WITH_KEYS: &str = "PHP has the server's own user";
+const WITHOUT_SHIELD: &str = "nothing shields a worker that starts";
 
 const TELL: &str = r"<?php
 function tell(): void
