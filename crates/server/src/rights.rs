@@ -217,7 +217,7 @@ impl Held {
 
 fn no_answer(place: &Path, patience: Duration) -> io::Error {
     let why = format!(
-        "nothing was read at or below {} within {patience:?}: a file system there does not answer; see `findmnt -T` of it, and \
+        "nothing was read at or below {} within {patience:?}: a file system there does not answer; find it with `findmnt`, \
          repair or unmount that, then reload",
         place.display()
     );

@@ -1,5 +1,7 @@
 //! Folders that an application closes by `.htaccess`, as Apache reads it: nothing below them is sent or run.
 
+use std::ffi::OsStr;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::harness::{Folder, Server};
@@ -234,4 +236,42 @@ fn check_prints_the_folders_that_htaccess_closes() {
         text.contains("closed: /data /login /old /plugin (by .htaccess)\n"),
         "{text}"
     );
+}
+
+/// Mounts a file system that never answers at the first argument, and becomes what the others say.
+const WITH_STUCK_MOUNT: &str = "\
+import ctypes, os, sys
+fd = os.open('/dev/fuse', os.O_RDWR)
+os.set_inheritable(fd, True)
+data = f'fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other'.encode()
+if ctypes.CDLL(None).mount(b'stuck', sys.argv[1].encode(), b'fuse', 0, data): sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+#[test]
+fn a_file_system_that_does_not_answer_keeps_no_server_from_starting() {
+    let folder = site("stuck");
+    std::fs::create_dir(folder.file("mount")).unwrap();
+    let mount = folder.file("mount");
+    let runner = ["unshare", "-m", "python3", "-c", WITH_STUCK_MOUNT].map(OsStr::new);
+    let runner = [&runner[..], &[mount.as_os_str()]].concat();
+    let mut tried = Command::new(runner[0]);
+    if !tried
+        .args(&runner[1..])
+        .arg("/bin/true")
+        .status()
+        .unwrap()
+        .success()
+    {
+        // Not root, or there is no FUSE.
+        return;
+    }
+    let server = Server::start(&folder.app().run_by(&runner), &[]);
+    let warned = server.log.wait("folders not looked at for .htaccess", |_| true);
+    let error = warned["error"].as_str().unwrap();
+    assert!(
+        error.contains("does not answer; find it with `findmnt`"),
+        "{error}"
+    );
+    assert_eq!(server.get("/").text(), "front");
 }
