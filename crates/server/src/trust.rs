@@ -110,10 +110,28 @@ fn steps(path: &Path) -> Vec<PathBuf> {
 
 fn belongs_to_us(path: &Path, about: &Metadata) -> io::Result<()> {
     let owner = about.uid();
-    if owner == 0 || owner == geteuid().as_raw() {
+    if owner == 0 || owner == geteuid().as_raw() || is_of_nobody_here(owner) {
         return Ok(());
     }
     Err(refused(path, &format!("belongs to user {owner}")))
+}
+
+/// Whether the owner is outside of this user namespace: a user who is none here, whom this server can neither act as nor run PHP as
+/// (`user_namespaces(7)`).
+fn is_of_nobody_here(owner: u32) -> bool {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    read("/proc/sys/kernel/overflowuid").trim() == owner.to_string()
+        && !is_mapped(&read("/proc/self/uid_map"), owner)
+}
+
+/// Whether `map` has the user: first number inside, first number outside, how many. Without a map, all are.
+fn is_mapped(map: &str, user: u32) -> bool {
+    let mut ranges = map.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        Some((numbers.next()?.ok()?, numbers.nth(1)?.ok()?))
+    });
+    let has = |range: (u64, u64)| (range.0..range.0 + range.1).contains(&u64::from(user));
+    map.is_empty() || ranges.any(has)
 }
 
 fn is_ours(path: &Path, about: &Metadata, groups: Groups) -> io::Result<()> {
@@ -177,6 +195,16 @@ mod tests {
 
     fn why(path: &Path) -> String {
         file(path, Groups::Root).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn a_user_namespace_has_the_users_of_its_map() {
+        let whole = "         0          0 4294967295\n";
+        assert!(is_mapped(whole, 65_534));
+        assert!(!is_mapped("0 1000 1\n", 65_534));
+        assert!(!is_mapped("0 1000 1\n1 100000 65533\n", 65_534));
+        assert!(is_mapped("0 1000 1\n1 100000 65536\n", 65_534));
+        assert!(is_mapped("", 65_534));
     }
 
     #[test]
