@@ -84,7 +84,7 @@ static void lose_host(void)
 
 void hearth_child_startup(void)
 {
-	(void) pthread_atfork(NULL, NULL, lose_host);
+	(void) pthread_atfork(NULL, hearth_note_child, lose_host);
 }
 
 void hearth_child_is_worker(void)

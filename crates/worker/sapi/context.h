@@ -186,6 +186,8 @@ ZEND_NORETURN void hearth_end_isolated(void);
 void hearth_child_startup(void);
 /* In a process that the host has forked to serve. */
 void hearth_child_is_worker(void);
+/* A request has started a process. */
+void hearth_note_child(void);
 /* Ends a process that a script has forked; nothing in any other. */
 void hearth_end_child(void);
 

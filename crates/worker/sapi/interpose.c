@@ -18,7 +18,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -31,6 +34,9 @@
 
 #define PAGE_MASK ((uintptr_t) 4095)
 #define VISIBLE __attribute__((visibility("default")))
+#define SPAWN_PARAMETERS \
+	pid_t *process, const char *file, const posix_spawn_file_actions_t *actions, \
+	const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]
 
 /* Notes are taken while PHP runs a request whose effects will be undone. */
 static bool watching;
@@ -50,6 +56,10 @@ static struct {
 	int   (*timer_create)(clockid_t, struct sigevent *, timer_t *);
 	int   (*nice)(int);
 	int   (*initgroups)(const char *, gid_t);
+	FILE *(*popen)(const char *, const char *);
+	int   (*system)(const char *);
+	int   (*posix_spawn)(SPAWN_PARAMETERS);
+	int   (*posix_spawnp)(SPAWN_PARAMETERS);
 } next;
 
 static void *find(const char *name)
@@ -66,6 +76,10 @@ static void find_next(void)
 	next.dlopen = find("dlopen");
 	next.nice = find("nice");
 	next.initgroups = find("initgroups");
+	next.popen = find("popen");
+	next.system = find("system");
+	next.posix_spawn = find("posix_spawn");
+	next.posix_spawnp = find("posix_spawnp");
 }
 
 /* Looked up at the first call, which may be that of a library that starts before the program does. */
@@ -415,6 +429,38 @@ VISIBLE int dup3(int from, int to, int flags)
 {
 	note_descriptor(to);
 	return (int) syscall(SYS_dup3, from, to, flags);
+}
+/* }}} */
+
+/* {{{ Processes: those that share memory with this one until they run their program write where nobody counts it */
+
+void hearth_note_child(void)
+{
+	note(SAPI_TOUCHED_CHILDREN);
+}
+
+VISIBLE FILE *popen(const char *command, const char *mode)
+{
+	hearth_note_child();
+	return NEXT(popen)(command, mode);
+}
+
+VISIBLE int system(const char *command)
+{
+	hearth_note_child();
+	return NEXT(system)(command);
+}
+
+VISIBLE int posix_spawn(SPAWN_PARAMETERS)
+{
+	hearth_note_child();
+	return NEXT(posix_spawn)(process, file, actions, attributes, arguments, environment);
+}
+
+VISIBLE int posix_spawnp(SPAWN_PARAMETERS)
+{
+	hearth_note_child();
+	return NEXT(posix_spawnp)(process, file, actions, attributes, arguments, environment);
 }
 /* }}} */
 

@@ -181,6 +181,7 @@ typedef struct sapi_range {
 #define SAPI_TOUCHED_FDS          0x040u   /* of the boot */
 #define SAPI_TOUCHED_THREADS      0x080u
 #define SAPI_TOUCHED_UNREWINDABLE 0x100u   /* see sapi_touched.call */
+#define SAPI_TOUCHED_CHILDREN     0x200u
 
 /* What a request changed in its process, besides memory. */
 typedef struct sapi_touched {

@@ -1,7 +1,7 @@
 //! How a resident pool's requests are undone: which way works here, and the state it needs.
 //!
 //! The ladder: *rewind* puts the worker's memory back ([`crate::rewind`]); where the kernel does not let it, each request runs in a
-//! *fork* of the worker, which needs nothing and costs about a millisecond.
+//! *fork* of the worker, which needs nothing and costs some milliseconds.
 //!
 //! Runs in: zygote.
 
@@ -142,7 +142,12 @@ fn choose(php: &mut Php<Host>, isolation: Isolation) -> Result<(Undo, Option<Und
         }
         Method::Auto => Ok(match image(php, paranoid) {
             Ok(image) => by_rewind(image, php, paranoid, "the best way there is"),
-            Err(why) => by_fork(format!("no rewind: {why}"), paranoid),
+            Err(why) => by_fork(
+                format!(
+                    "no rewind: {why}; a fork costs some 5 ms a request, so mode = \"classic\" is cheaper unless a boot takes longer"
+                ),
+                paranoid,
+            ),
         }),
     }
 }

@@ -68,6 +68,8 @@ impl Touched {
     pub(crate) const FDS: c_uint = 0x040;
     /// A thread was started.
     pub(crate) const THREADS: c_uint = 0x080;
+    /// A process was started.
+    pub(crate) const CHILDREN: c_uint = 0x200;
     /// Something that cannot be undone.
     pub(crate) const UNREWINDABLE: c_uint = 0x100;
 

@@ -48,27 +48,13 @@ fn method(server: &Server) -> (String, String) {
     (text("method"), text("reason"))
 }
 
-/// Whether this kernel can watch memory asynchronously.
-fn kernel_can_rewind() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|part| part.parse::<u32>().unwrap_or(0));
-    (numbers.next(), numbers.next()) >= (Some(6), Some(7))
-}
-
 #[test]
-fn the_default_is_to_rewind_where_the_kernel_can() {
+fn the_default_is_to_rewind() {
     let server = start(&[]);
     let (method, reason) = method(&server);
     assert_eq!(server.status()["pools"][0]["isolation"], "request");
-    if kernel_can_rewind() {
-        assert_eq!(method, "rewind", "{reason}");
-        assert!(reason.contains("MiB"), "{reason}");
-    } else {
-        assert_eq!(method, "fork");
-        assert!(reason.starts_with("no rewind: "), "{reason}");
-    }
+    assert_eq!(method, "rewind", "{reason}");
+    assert!(reason.contains("MiB"), "{reason}");
 }
 
 #[test]
@@ -335,9 +321,6 @@ fn assert_paranoid_found_nothing(server: &Server) {
 
 #[test]
 fn a_byte_that_was_not_put_back_is_reported_with_its_address() {
-    if !kernel_can_rewind() {
-        return;
-    }
     let start = |paranoid| {
         start(&[
             "pool.web.script=unseen.php",
@@ -376,23 +359,45 @@ fn a_byte_that_was_not_put_back_is_reported_with_its_address() {
 }
 
 /// The application, its server run under a filter that refuses `what`; see `isolation/deny.php`.
-fn denied(what: &str) -> App {
+fn denied(app: App, what: &str) -> App {
     let script = dir().join("deny.php");
-    App::at(&dir()).run_by(&["php".as_ref(), script.as_os_str(), what.as_ref()])
+    app.run_by(&["php".as_ref(), script.as_os_str(), what.as_ref()])
 }
 
 #[test]
-fn where_userfaultfd_is_forbidden_requests_are_forked_and_the_log_says_why() {
-    let app = denied("call,device");
+fn under_the_usual_profile_of_containers_and_on_older_kernels_requests_are_rewound() {
+    for what in ["docker", "docker,scan"] {
+        let app = denied(App::at(&dir()), what);
+        let server = start_app(&app, &["pool.web.workers=2", "pool.web.paranoid=true"]);
+        let (method, reason) = method(&server);
+        assert_eq!(method, "rewind", "{what}: {reason}");
+        for _ in 0..70 {
+            assert_eq!(server.get("/count").text(), "1 1 1 1");
+        }
+        assert_paranoid_found_nothing(&server);
+    }
+}
+
+#[test]
+fn a_container_without_any_setting_serves_symfony_isolated_by_rewind() {
+    let server = Server::start(&denied(App::bundled("symfony"), "docker"), &[]);
+    assert_eq!(method(&server).0, "rewind");
+    for path in ["/api/hello", "/", "/exit", "/api/hello"] {
+        assert!(server.get(path).status < 500, "{path}");
+    }
+    assert_eq!(server.status()["pools"][0]["totals"]["died"], 0);
+}
+
+#[test]
+fn where_memory_cannot_come_from_the_image_requests_are_forked_and_the_log_says_why() {
+    let app = denied(App::at(&dir()), "mapping");
     let server = start_app(&app, &["pool.web.workers=1"]);
     let (method, reason) = method(&server);
     assert_eq!(method, "fork");
-    if kernel_can_rewind() {
-        assert!(
-            reason.starts_with("no rewind: userfaultfd is not permitted here"),
-            "{reason}"
-        );
-    }
+    assert!(
+        reason.starts_with("no rewind: taking the image: ") && reason.contains("mode = \"classic\""),
+        "{reason}"
+    );
     assert_eq!(server.get("/count").text(), "1 1 1 1");
     assert_eq!(server.get("/count").text(), "1 1 1 1");
     drop(server);
@@ -406,35 +411,6 @@ fn where_userfaultfd_is_forbidden_requests_are_forked_and_the_log_says_why() {
     failed
         .log
         .wait_for_line_with("isolation_method = \"rewind\" does not work here");
-}
-
-#[test]
-fn the_device_is_enough_where_the_call_is_forbidden() {
-    let device = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/userfaultfd");
-    if !kernel_can_rewind() || device.is_err() {
-        return;
-    }
-    let server = start_app(&denied("call"), &["pool.web.workers=1"]);
-    let (method, reason) = method(&server);
-    assert_eq!(method, "rewind", "{reason}");
-    assert_eq!(server.get("/count").text(), "1 1 1 1");
-    assert_eq!(server.get("/count").text(), "1 1 1 1");
-}
-
-#[test]
-fn the_rule_for_containers_allows_what_a_worker_asks_for() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/seccomp-hearth.json");
-    let rule: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(rule["names"], json!(["userfaultfd"]));
-    assert_eq!(rule["action"], "SCMP_ACT_ALLOW");
-    // UFFD_USER_MODE_ONLY is set, whatever else is.
-    assert_eq!(
-        rule["args"],
-        json!([{ "index": 0, "value": 1, "valueTwo": 1, "op": "SCMP_CMP_MASKED_EQ" }])
-    );
 }
 
 #[test]

@@ -1,20 +1,29 @@
 //! The proof, once per zygote, that this kernel and this image can do what a rewind needs: a fork of the zygote spoils memory in
-//! each way there is, puts itself back, and compares everything.
+//! each way there is, puts itself back, and compares everything. Then it stands still for some rounds, in which pages that were hot are
+//! watched again, and spoils memory once more.
 //!
 //! Runs in: zygote, and a short-lived child of it.
 
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{WaitOptions, waitpid};
 
 use super::Rewinder;
+use super::hot::COOL_EVERY;
 use super::image::Image;
+use super::kernel::Looking;
 use super::regions::{Kind, PAGE, Region};
 use crate::php::{Exchange, Php};
 use crate::process::{self, Forked};
 
 /// How often memory is spoilt and put back: enough for pages to become hot.
 const ROUNDS: usize = 4;
+/// Pages that the check itself has written to since all copies were dropped.
+const UNEXPLAINED_MAX: usize = 32;
+/// Rounds without a write, in which more than one hot page is tried.
+const QUIET_ROUNDS: u32 = 2 * COOL_EVERY;
 
 /// The error says what did not come out.
 pub(crate) fn self_check<E: Exchange + 'static>(image: &Image, php: &mut Php<E>) -> Result<(), String> {
@@ -49,21 +58,73 @@ pub(crate) fn self_check<E: Exchange + 'static>(image: &Image, php: &mut Php<E>)
 
 fn try_rewind<E: Exchange + 'static>(image: &Image, php: &mut Php<E>) -> Result<(), String> {
     let mut rewinder = Rewinder::new(image.share(), php)?;
+    nothing_is_unexplained(&rewinder)?;
     for round in 0..ROUNDS {
-        for region in &image.regions {
-            spoil(image, region, round).map_err(|error| format!("writing to {}: {error}", region.name))?;
-        }
+        try_round(&mut rewinder, php, round)?;
+    }
+    let looks = rewinder.looks;
+    for _ in 0..QUIET_ROUNDS {
         rewinder.rewind(php).map_err(|stuck| stuck.to_string())?;
-        let report = rewinder.differences().map_err(|error| error.to_string())?;
-        if !report.is_empty() {
-            return Err(report);
-        }
+    }
+    if rewinder.looks - looks >= u64::from(QUIET_ROUNDS) {
+        return Err("all memory was looked through after each of many requests that wrote nothing".to_owned());
+    }
+    try_round(&mut rewinder, php, 0)
+}
+
+fn try_round<E: Exchange + 'static>(
+    rewinder: &mut Rewinder,
+    php: &mut Php<E>,
+    round: usize,
+) -> Result<(), String> {
+    for region in &rewinder.image.regions {
+        let way = match region.kind {
+            Kind::Heap if round % 2 == 1 => Way::Zeros,
+            Kind::Heap => Way::Invert,
+            // By a system call, to what no code of ours depends on meanwhile.
+            Kind::File if round % 2 == 1 => Way::ReadBack,
+            Kind::File | Kind::Anonymous => Way::Same,
+        };
+        spoil(&rewinder.image, region, way).map_err(|error| format!("writing to {}: {error}", region.title()))?;
+    }
+    rewinder.rewind(php).map_err(|stuck| stuck.to_string())?;
+    let report = rewinder.differences().map_err(|error| error.to_string())?;
+    if report.is_empty() { Ok(()) } else { Err(report) }
+}
+
+/// Before the first request, each page is the file's or known not to be: else every page would be taken for written to.
+fn nothing_is_unexplained(rewinder: &Rewinder) -> Result<(), String> {
+    let image = &rewinder.image;
+    let mut unexplained = 0_usize;
+    for region in &image.regions {
+        let looked = rewinder.pagemap.each(&region.addresses, Looking::Private, |piece| {
+            let pages = Image::number(region, piece.start)..Image::number(region, piece.start) + piece.len() / PAGE;
+            let unknown = image.pages.get(pages).unwrap_or_default().iter();
+            unexplained += unknown.filter(|page| !page.idle && !page.hot).count();
+        });
+        looked.map_err(|error| error.to_string())?;
+    }
+    if unexplained > UNEXPLAINED_MAX {
+        return Err(format!("{unexplained} pages that nobody has written to are not the image's"));
     }
     Ok(())
 }
 
-/// Writes to one page of the region, on its own or by a system call. What code that runs now depends on gets the value it has.
-fn spoil(image: &Image, region: &Region, round: usize) -> io::Result<()> {
+/// How a page is spoilt.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Each bit of a byte is turned.
+    Invert,
+    /// read(2) fills the page with zeros.
+    Zeros,
+    /// A byte is written that was there: code that runs now depends on it.
+    Same,
+    /// read(2) writes what was there.
+    ReadBack,
+}
+
+/// Writes to the last page of the region that is in use.
+fn spoil(image: &Image, region: &Region, way: Way) -> io::Result<()> {
     let pages = image
         .pages
         .get(region.first_page..region.first_page + region.pages())
@@ -73,21 +134,32 @@ fn spoil(image: &Image, region: &Region, round: usize) -> io::Result<()> {
     };
     let address = region.addresses.start + page * PAGE;
     let target: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
-    if region.kind == Kind::Heap && round % 2 == 1 {
-        let zero = rustix::fs::open(
-            c"/dev/zero",
-            rustix::fs::OFlags::RDONLY,
-            rustix::fs::Mode::empty(),
-        )?;
-        // SAFETY: a page of PHP's heap, which nobody uses before it is put back.
-        let page = unsafe { std::slice::from_raw_parts_mut(target, PAGE) };
-        rustix::io::read(&zero, page)?;
-        return Ok(());
+    match way {
+        Way::Invert | Way::Same => {
+            // SAFETY: a page of a writable mapping.
+            let value = unsafe { target.read_volatile() };
+            let spoilt = if matches!(way, Way::Invert) { !value } else { value };
+            // SAFETY: as above. Only pages of PHP, which stands still, get another value.
+            unsafe { target.write_volatile(spoilt) };
+            Ok(())
+        }
+        Way::Zeros => {
+            let zero = rustix::fs::open(c"/dev/zero", OFlags::RDONLY, Mode::empty())?;
+            fill(target, &zero)
+        }
+        Way::ReadBack => {
+            let (reader, writer) = rustix::pipe::pipe()?;
+            // SAFETY: a readable page, which nobody writes to meanwhile.
+            let page = unsafe { std::slice::from_raw_parts(target, PAGE) };
+            rustix::io::write(&writer, page)?;
+            fill(target, &reader)
+        }
     }
-    // SAFETY: a page of a writable mapping.
-    let value = unsafe { target.read_volatile() };
-    let spoilt = if region.kind == Kind::Heap { !value } else { value };
-    // SAFETY: as above. Heap pages belong to PHP, which stands still; all others keep their value.
-    unsafe { target.write_volatile(spoilt) };
+}
+
+fn fill(target: *mut u8, from: &OwnedFd) -> io::Result<()> {
+    // SAFETY: a writable page that nobody uses before it is put back, or that gets what it has.
+    let page = unsafe { std::slice::from_raw_parts_mut(target, PAGE) };
+    rustix::io::read(from, page)?;
     Ok(())
 }

@@ -10,14 +10,14 @@ use std::ops::Range;
 
 use super::clib::{kernels_part, thread_pointer};
 use super::image::{Image, Page};
-use super::kernel::Marker;
-use super::regions::{self, PAGE};
+use super::kernel;
+use super::regions::PAGE;
 use super::sanitized;
 
 /// Requests that wrote to a page before it is hot.
 const HOT_AT: u8 = 2;
 /// One hot page is watched again once in so many requests.
-const COOL_EVERY: u32 = 64;
+pub(super) const COOL_EVERY: u32 = 64;
 /// How much of the memory around the thread pointer belongs to the thread: static thread-local variables below it, the C library's
 /// own block (less than 0x900 bytes in glibc 2.36 to 2.43) behind it.
 const THREAD_BELOW: usize = 8192;
@@ -27,8 +27,9 @@ const THREAD_ABOVE: usize = 0x900;
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     pages: Vec<Entry>,
-    /// Pages of the thread itself: always copied, but for the kernel's part of them.
-    pinned: Vec<Entry>,
+    /// Pages that are not the file's in this process, above all those of the thread itself: always copied, but for the kernel's
+    /// part of them.
+    own: Vec<Entry>,
     /// Which page is tried next.
     next: usize,
     /// The page that is watched again, until it is written to.
@@ -36,10 +37,18 @@ pub(super) struct Hot {
     requests: u32,
 }
 
+/// A page of this process.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    address: usize,
-    number: usize,
+pub(super) struct Entry {
+    pub(super) address: usize,
+    /// In the image.
+    pub(super) number: usize,
+}
+
+/// The thread's own pages.
+pub(super) fn thread_pages() -> Range<usize> {
+    let thread = thread_pointer();
+    (thread - THREAD_BELOW) & !(PAGE - 1)..(thread + THREAD_ABOVE).next_multiple_of(PAGE)
 }
 
 /// Counts a write to a page that is not hot; true if it is from now on.
@@ -50,12 +59,12 @@ pub(super) fn warm_up(page: &mut Page) -> bool {
 }
 
 /// Puts one page back.
-pub(super) fn put_back(image: &Image, address: usize, number: usize) {
+pub(super) fn put_back(image: &Image, entry: Entry) {
     // SAFETY: the page belongs to the image: PHP's memory, which nobody uses while PHP stands still, and no Rust object of ours.
     unsafe {
         sanitized::copy(
-            image.source(number),
-            std::ptr::with_exposed_provenance_mut(address),
+            image.source(entry.number),
+            std::ptr::with_exposed_provenance_mut(entry.address),
             PAGE,
         );
     }
@@ -63,42 +72,34 @@ pub(super) fn put_back(image: &Image, address: usize, number: usize) {
 
 impl Hot {
     /// Adds the page, which is not in yet.
-    pub(super) fn add(&mut self, address: usize, number: usize) {
-        self.pages.push(Entry { address, number });
+    pub(super) fn add(&mut self, entry: Entry) {
+        self.pages.push(entry);
     }
 
-    /// Takes the thread's own pages out of the learning.
-    pub(super) fn pin(&mut self, image: &mut Image) {
-        let thread = thread_pointer();
-        let first = (thread - THREAD_BELOW) & !(PAGE - 1);
-        for address in (first..thread + THREAD_ABOVE).step_by(PAGE) {
-            let Some(region) = regions::at(&image.regions, address) else {
-                continue;
-            };
-            let number = Image::number(region, address);
-            if let Some(page) = image.pages.get_mut(number) {
-                page.hot = true;
-                self.pinned.push(Entry { address, number });
-            }
+    /// Takes a page out of the learning: to drop it would not put it back.
+    pub(super) fn keep(&mut self, image: &mut Image, entry: Entry) {
+        if let Some(page) = image.pages.get_mut(entry.number) {
+            page.hot = true;
+            self.own.push(entry);
         }
     }
 
     /// Puts all of them back.
     pub(super) fn put_back(&self, image: &Image) {
         for entry in &self.pages {
-            put_back(image, entry.address, entry.number);
+            put_back(image, *entry);
         }
         let kernels = kernels_part();
-        for entry in &self.pinned {
+        for entry in &self.own {
             put_back_around(image, *entry, &kernels);
         }
     }
 
-    /// Once in a while one of them is watched again, and hot after the next write.
-    pub(super) fn cool_one(&mut self, image: &mut Image, marker: &Marker) -> io::Result<()> {
+    /// Once in a while one of them is watched again, and hot after the next write. True: that moved the thread's counter of faults.
+    pub(super) fn cool_one(&mut self, image: &mut Image) -> io::Result<bool> {
         self.requests = self.requests.wrapping_add(1);
         if !self.requests.is_multiple_of(COOL_EVERY) || self.pages.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         self.next = (self.next + 1) % self.pages.len();
         let entry = self.pages.swap_remove(self.next);
@@ -107,7 +108,8 @@ impl Hot {
             page.age = HOT_AT - 1;
         }
         self.trial = Some(entry);
-        marker.protect(&(entry.address..entry.address + PAGE))
+        kernel::renew(&(entry.address..entry.address + PAGE))?;
+        Ok(true)
     }
 
     /// The page that is watched again.

@@ -1,8 +1,8 @@
 //! The image: a copy of the zygote's private memory once the application has booted, from which every request starts.
 //!
 //! The copy is in a file in memory, mapped privately: a forked worker that differs from its zygote in a few pages (what the C
-//! library writes in a child) changes them in its own view of the copy. The allocator's chunks are then mapped from the same file, so
-//! that the memory is there once, and a fork need not copy their page tables.
+//! library writes in a child) changes them in its own view of the copy. The memory itself is then mapped from the same file, so that
+//! it is there once, a fork need not copy its page tables, and what a process has written to can be told ([`super::kernel`]).
 //!
 //! Runs in: zygote. Its result is used in: worker.
 
@@ -13,21 +13,28 @@ use std::ops::Range;
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
 
-use super::kernel::{Found, Looking, Pagemap};
+use super::hot::{Entry, put_back, thread_pages};
+use super::kernel::{self, Looking, Pagemap};
+use super::process;
 use super::regions::{self, Kind, PAGE, Region};
 use super::sanitized;
 use crate::php::Php;
 
-/// Entries of a scan.
-const FOUND: usize = 1024;
-/// Anonymous memory is mapped from the image if it has at least so many bytes: that of the allocator comes in chunks of 2 MiB.
-const MAPPED_MIN: usize = 1 << 20;
+/// Idle memory of so many bytes in one piece is not mapped from the file: to write to it for the first time would cost a page there
+/// as well.
+const IDLE_MIN: usize = 1 << 20;
+/// Pages that the system may refuse to map from a file (executable ones, by a security module). They are copied after each request.
+const REFUSED_MAX: usize = 64;
 
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     /// It holds nothing: nobody reads it before writing it.
     pub(super) idle: bool,
+    /// The copy has more than zeros of it.
+    held: bool,
+    /// It comes from the image's file.
+    pub(super) mapped: bool,
     /// It is put back after every request.
     pub(super) hot: bool,
     /// How many requests wrote to it while it was not hot.
@@ -84,7 +91,7 @@ impl Image {
         let all = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&file, all)?;
         image.copy = map(&file, count * PAGE, MapFlags::PRIVATE)?;
-        image.map_chunks(&file, idle.first())?;
+        image.map_memory(&file)?;
         image.close()?;
         if checksums {
             image.checksums = Some((0..count).map(|page| image.checksum(page)).collect());
@@ -113,23 +120,37 @@ impl Image {
     }
 
     /// In a worker: a fork is not quite its parent, nor is the parent quite what it was when the image was taken. What differs now
-    /// belongs to this worker's image.
-    pub(super) fn adopt_differences(&mut self, pagemap: &Pagemap) -> io::Result<()> {
+    /// belongs to this worker's image, and is not the file's any more, nor is what was never mapped from it: those pages are
+    /// returned. Of all others no copy is left.
+    pub(super) fn adopt_differences(&mut self, pagemap: &Pagemap) -> io::Result<Vec<Entry>> {
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE)?;
+        let mut own = Vec::new();
         let mut adopted = Vec::new();
+        let mut equal: Vec<Range<usize>> = Vec::new();
         for region in &self.regions {
-            let mapped = is_chunks(region);
             pagemap.each_present(&region.addresses, |address, is_file| {
                 let number = Self::number(region, address);
-                let idle = self.pages.get(number).is_none_or(|page| page.idle);
-                // What is mapped from the image is equal until it is written to, and then it is not the file's any more.
-                let unwritten = mapped && is_file;
-                if idle || unwritten || self.is_equal(address, number) {
+                let Some(page) = self.pages.get(number).filter(|page| !page.idle) else {
+                    return;
+                };
+                if page.mapped && is_file {
                     return;
                 }
-                self.copy_page(address, number);
-                adopted.push(number);
+                let is_equal = self.is_equal(address, number);
+                if !is_equal {
+                    self.copy_page(address, number);
+                    adopted.push(number);
+                }
+                match equal.last_mut() {
+                    _ if !is_equal || !page.mapped => own.push(Entry { address, number }),
+                    Some(last) if last.end == address => last.end += PAGE,
+                    _ => equal.push(address..address + PAGE),
+                }
             })?;
+        }
+        // Nothing is dropped before all is known: dropping is done by memory of these pages.
+        for pages in equal {
+            kernel::drop_copies(&pages)?;
         }
         self.close()?;
         for number in adopted {
@@ -138,7 +159,7 @@ impl Image {
                 *known = checksum;
             }
         }
-        Ok(())
+        Ok(own)
     }
 
     /// Nothing writes to the copy, not even by mistake, until it is to change.
@@ -203,7 +224,6 @@ impl Image {
 
     /// Copies what is there. A page that nobody has touched is zero, as the file is; only a file's has content of its own.
     fn fill(&mut self, pagemap: &Pagemap) -> io::Result<()> {
-        let mut found = vec![Found::default(); FOUND];
         for index in 0..self.regions.len() {
             let Some(region) = self.regions.get(index).cloned() else {
                 break;
@@ -212,15 +232,9 @@ impl Image {
                 self.copy_in(&region, region.addresses.clone());
                 continue;
             }
-            let mut at = region.addresses.start;
-            while at < region.addresses.end {
-                let (count, next) =
-                    pagemap.scan(&(at..region.addresses.end), Looking::Present, &mut found)?;
-                for piece in found.iter().take(count) {
-                    self.copy_in(&region, piece.addresses());
-                }
-                at = next;
-            }
+            pagemap.each(&region.addresses, Looking::Present, |piece| {
+                self.copy_in(&region, piece);
+            })?;
         }
         Ok(())
     }
@@ -233,35 +247,115 @@ impl Image {
             }
             self.copy_page(at, number);
             self.held += 1;
+            if let Some(page) = self.pages.get_mut(number) {
+                page.held = true;
+            }
         }
     }
 
-    /// Has the allocator's chunks come from the file. What is idle there becomes zero, which is as good as anything.
-    fn map_chunks(&self, file: &impl std::os::fd::AsFd, stack: Option<&Range<usize>>) -> io::Result<()> {
-        for region in &self.regions {
-            let is_stack = stack.is_some_and(|stack| region.addresses.contains(&stack.start));
-            if is_stack || !is_chunks(region) {
-                continue;
+    /// Has all memory come from the file, but for the thread's own pages, long idle pieces, and what the system refuses.
+    fn map_memory(&mut self, file: &impl std::os::fd::AsFd) -> io::Result<()> {
+        let mut refused = 0;
+        for index in 0..self.regions.len() {
+            let Some(region) = self.regions.get(index).cloned() else {
+                break;
+            };
+            for piece in self.used(&region).iter().flat_map(without_thread) {
+                match self.map_piece(file, &region, &piece) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        refused += piece.len() / PAGE;
+                        if refused > REFUSED_MAX {
+                            let text = format!("{} cannot be mapped from the image: {error}", region.title());
+                            return Err(io::Error::new(error.kind(), text));
+                        }
+                    }
+                }
             }
-            // SAFETY: replaces memory by the same bytes at the same place; nobody runs meanwhile.
-            unsafe {
-                mmap(
-                    std::ptr::with_exposed_provenance_mut(region.addresses.start),
-                    region.addresses.len(),
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    MapFlags::PRIVATE | MapFlags::FIXED,
-                    file,
-                    (region.first_page * PAGE) as u64,
-                )
-            }?;
+        }
+        for piece in self.long_idle() {
+            process::give_back(&piece)?;
         }
         Ok(())
     }
+
+    /// The error leaves all as it was.
+    fn map_piece(
+        &mut self,
+        file: &impl std::os::fd::AsFd,
+        region: &Region,
+        piece: &Range<usize>,
+    ) -> io::Result<()> {
+        let mut rights = ProtFlags::READ | ProtFlags::WRITE;
+        if region.executable {
+            rights |= ProtFlags::EXEC;
+        }
+        let first = Self::number(region, piece.start);
+        // SAFETY: replaces memory by the same bytes at the same place; nobody runs meanwhile.
+        unsafe {
+            mmap(
+                std::ptr::with_exposed_provenance_mut(piece.start),
+                piece.len(),
+                rights,
+                MapFlags::PRIVATE | MapFlags::FIXED,
+                file,
+                (first * PAGE) as u64,
+            )
+        }?;
+        let numbers = first..first + piece.len() / PAGE;
+        let mut held = piece.clone().step_by(PAGE).zip(numbers.clone());
+        if held.any(|(address, number)| self.is_held(number) && !self.is_equal(address, number)) {
+            for (address, number) in piece.clone().step_by(PAGE).zip(numbers) {
+                put_back(self, Entry { address, number });
+            }
+            return Err(io::Error::other("it was not what had been copied"));
+        }
+        for page in self.pages.get_mut(numbers).unwrap_or_default() {
+            page.mapped = true;
+        }
+        Ok(())
+    }
+
+    fn is_held(&self, number: usize) -> bool {
+        self.pages.get(number).is_some_and(|page| page.held)
+    }
+
+    /// The pieces of a region that requests can see.
+    pub(super) fn used(&self, region: &Region) -> Vec<Range<usize>> {
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        let pages = self
+            .pages
+            .get(region.first_page..region.first_page + region.pages());
+        for (index, page) in pages.unwrap_or_default().iter().enumerate() {
+            let at = region.addresses.start + index * PAGE;
+            match pieces.last_mut() {
+                _ if page.idle => {}
+                Some(last) if at - last.end < IDLE_MIN => last.end = at + PAGE,
+                _ => pieces.push(at..at + PAGE),
+            }
+        }
+        pieces
+    }
+
+    /// Idle memory that comes in long pieces.
+    pub(super) fn long_idle(&self) -> Vec<Range<usize>> {
+        let mut idle = Vec::new();
+        for region in &self.regions {
+            let mut at = region.addresses.start;
+            for piece in self.used(region) {
+                idle.push(at..piece.start);
+                at = piece.end;
+            }
+            idle.push(at..region.addresses.end);
+        }
+        idle.retain(|piece| piece.len() >= IDLE_MIN);
+        idle
+    }
 }
 
-/// Memory like that of the allocator.
-fn is_chunks(region: &Region) -> bool {
-    region.kind == Kind::Anonymous && !region.executable && region.addresses.len() >= MAPPED_MIN
+/// What is left of `piece` without the pages of the thread.
+fn without_thread(piece: &Range<usize>) -> Vec<Range<usize>> {
+    regions::cut(piece.clone(), &[thread_pages()])
 }
 
 fn map(file: &impl std::os::fd::AsFd, len: usize, how: MapFlags) -> io::Result<*mut c_void> {

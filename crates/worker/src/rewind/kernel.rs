@@ -1,69 +1,42 @@
-//! The kernel's side of a rewind: which pages of this process were written to.
+//! The kernel's side of a rewind: which pages of this process are not the image's any more.
 //!
-//! `userfaultfd(2)` in its asynchronous write-protect mode (Linux 6.7 and later; no privilege) marks pages; the first write to a
-//! marked page is a fault that the kernel resolves by itself, so neither PHP nor a system call notices. `PAGEMAP_SCAN` on
-//! `/proc/self/pagemap` lists the pages that have lost their mark. The numbers are those of `include/uapi/linux/userfaultfd.h` and
-//! `include/uapi/linux/fs.h` (6.7); the C library's headers are older.
+//! All memory that is put back is mapped privately from the image's file. The kernel never lets such a mapping write to a page of
+//! the file: the first write, whoever makes it on the thread's behalf, is a fault, which gives the process a copy of its own. Of that
+//! page `/proc/self/pagemap` says that it is no file's (`proc_pid_pagemap(5)`, bit 61; without privilege since Linux 4.2). To drop
+//! the copy is to have the file's page again.
 //!
-//! Both descriptors belong to one process's memory, so a worker opens its own.
+//! `PAGEMAP_SCAN` (Linux 6.7; the numbers are those of `include/uapi/linux/fs.h`) lists such pages; of an older kernel the entries
+//! are read one by one, which takes no longer where most pages are there.
+//!
+//! The descriptor belongs to one process's memory, so a worker opens its own.
 //!
 //! Runs in: zygote (to see whether it works) | worker.
 
 use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, ftruncate, memfd_create};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::regions::PAGE;
 use crate::process;
 
-const UFFD_USER_MODE_ONLY: libc::c_int = 1;
-const UFFD_API: u64 = 0xaa;
-const FEATURE_WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
-const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
-const FEATURE_WP_ASYNC: u64 = 1 << 15;
-const REGISTER_MODE_WP: u64 = 1 << 1;
-const WRITEPROTECT_MODE_WP: u64 = 1 << 0;
-
-const UFFDIO_API: u64 = iowr(0xaa, 0x3f, size_of::<ApiRequest>());
-const UFFDIO_REGISTER: u64 = iowr(0xaa, 0x00, size_of::<Register>());
-const UFFDIO_WRITEPROTECT: u64 = iowr(0xaa, 0x06, size_of::<WriteProtect>());
 const PAGEMAP_SCAN: u64 = iowr(b'f' as u64, 16, size_of::<Scan>());
-/// `_IO(0xaa, 0)`.
-const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
 
-const PAGE_IS_WPALLOWED: u64 = 1 << 0;
-const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
+
+/// Bytes of an entry of `/proc/self/pagemap`.
+const ENTRY: usize = 8;
+/// Entries that are read at a time.
+const ENTRIES: usize = 512;
 
 /// `_IOWR` of `include/uapi/asm-generic/ioctl.h`.
 const fn iowr(kind: u64, number: u64, size: usize) -> u64 {
     3 << 30 | (size as u64) << 16 | kind << 8 | number
-}
-
-#[repr(C)]
-struct ApiRequest {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct Register {
-    start: u64,
-    len: u64,
-    mode: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct WriteProtect {
-    start: u64,
-    len: u64,
-    mode: u64,
 }
 
 #[repr(C)]
@@ -103,17 +76,44 @@ impl Found {
 pub(super) enum Looking {
     /// Pages that hold something, in memory or in swap.
     Present,
-    /// Pages that were written to since they were protected.
-    Written,
+    /// Those of them that are this process's own, not the file's behind the mapping.
+    Private,
+}
+
+impl Looking {
+    /// Whether the page of an entry is one. Bits 63, 62 and 61: in memory, in swap, of a file.
+    const fn is_met_by(self, entry: u64) -> bool {
+        let is_there = entry >> 62 != 0;
+        match self {
+            Self::Present => is_there,
+            Self::Private => is_there && !is_file(entry),
+        }
+    }
+}
+
+const fn is_file(entry: u64) -> bool {
+    entry >> 61 & 1 == 1
 }
 
 fn address(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
+/// How pages are found.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// `PAGEMAP_SCAN`.
+    Scan,
+    /// Entry by entry.
+    Read,
+}
+
 /// The pages of a process, as the kernel knows them.
 #[derive(Debug)]
-pub(super) struct Pagemap(OwnedFd);
+pub(super) struct Pagemap {
+    file: OwnedFd,
+    way: Way,
+}
 
 impl Pagemap {
     /// Of this process. The file belongs to root unless the process is dumpable; so that becomes true, for as long as it takes. Only
@@ -135,7 +135,58 @@ impl Pagemap {
             }
             opened => opened,
         };
-        Ok(Self(opened?))
+        let mut pagemap = Self {
+            file: opened?,
+            way: Way::Scan,
+        };
+        let mut found = [Found::default()];
+        // Whatever the reason is, reading is the other way.
+        if pagemap
+            .scan(&(PAGE..2 * PAGE), Looking::Present, &mut found)
+            .is_err()
+        {
+            pagemap.way = Way::Read;
+        }
+        Ok(pagemap)
+    }
+
+    /// Whether this kernel tells a page of a file from a process's own copy of it.
+    pub(super) fn tells_copies(&self) -> io::Result<bool> {
+        let file = memfd_create(c"hearth-probe", MemfdFlags::CLOEXEC)
+            .map_err(|error| io::Error::new(error.kind(), format!("memfd_create: {error}")))?;
+        ftruncate(&file, 2 * PAGE as u64)?;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
+        let start = unsafe { mmap(std::ptr::null_mut(), 2 * PAGE, rights, MapFlags::PRIVATE, &file, 0) }?;
+        let pages = start.expose_provenance()..start.expose_provenance() + 2 * PAGE;
+        touch(&pages);
+        // SAFETY: the first byte of the second page of it.
+        unsafe { start.cast::<u8>().wrapping_add(PAGE).write_volatile(1) };
+        let mut private = Vec::new();
+        let listed = self.each(&pages, Looking::Private, |found| private.push(found));
+        // SAFETY: the mapping made above, which nobody uses any more.
+        unsafe { munmap(start, 2 * PAGE) }?;
+        listed?;
+        Ok(private == [pages.start + PAGE..pages.end])
+    }
+
+    /// Calls `each` with every piece of `range` that is looked for.
+    pub(super) fn each(
+        &self,
+        range: &Range<usize>,
+        looking: Looking,
+        mut each: impl FnMut(Range<usize>),
+    ) -> io::Result<()> {
+        let mut found = [Found::default(); 64];
+        let mut rest = range.clone();
+        while rest.start < rest.end {
+            let (count, next) = self.scan(&rest, looking, &mut found)?;
+            for piece in found.iter().take(count) {
+                each(piece.addresses());
+            }
+            rest.start = next;
+        }
+        Ok(())
     }
 
     /// Fills `found` with what there is in `range`; how many entries, and the address to go on from.
@@ -145,9 +196,23 @@ impl Pagemap {
         looking: Looking,
         found: &mut [Found],
     ) -> io::Result<(usize, usize)> {
-        let (mask, anyof, wanted) = match looking {
-            Looking::Present => (0, PAGE_IS_PRESENT | PAGE_IS_SWAPPED, PAGE_IS_PRESENT),
-            Looking::Written => (PAGE_IS_WPALLOWED | PAGE_IS_WRITTEN, 0, PAGE_IS_WRITTEN),
+        match self.way {
+            Way::Scan => self.scan_at_once(range, looking, found),
+            Way::Read => self.scan_by_reading(range, looking, found),
+        }
+    }
+
+    fn scan_at_once(
+        &self,
+        range: &Range<usize>,
+        looking: Looking,
+        found: &mut [Found],
+    ) -> io::Result<(usize, usize)> {
+        // What is returned splits the pieces, so it is something that all have or none. A category that is inverted and required
+        // is one that must be absent.
+        let (unwanted, returned) = match looking {
+            Looking::Present => (0, PAGE_IS_PRESENT),
+            Looking::Private => (PAGE_IS_FILE, PAGE_IS_FILE),
         };
         let mut scan = Scan {
             size: size_of::<Scan>() as u64,
@@ -158,40 +223,81 @@ impl Pagemap {
             vec: found.as_mut_ptr().expose_provenance() as u64,
             vec_len: found.len() as u64,
             max_pages: 0,
-            category_inverted: 0,
-            category_mask: mask,
-            category_anyof_mask: anyof,
-            return_mask: wanted,
+            category_inverted: unwanted,
+            category_mask: unwanted,
+            category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+            return_mask: returned,
         };
-        let count = ioctl(&self.0, PAGEMAP_SCAN, &mut scan)?;
+        let pointer: *mut c_void = std::ptr::from_mut(&mut scan).cast();
+        // SAFETY: the structure that the request reads and writes; `found`, to which it points, is exclusively borrowed as long as
+        // the call runs.
+        let result = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, pointer) };
+        let count = usize::try_from(result).map_err(|_| io::Error::last_os_error())?;
         Ok((count, address(scan.walk_end)))
     }
 
-    /// Calls `each` with every page in `range` that is in memory, or in swap and not marked as unwritten: its address, and whether it
-    /// is still that of the file behind the mapping (`proc_pid_pagemap(5)`: bits 63, 62, 57 and 61). What is marked and not in
-    /// memory is what it was, or was never there.
+    fn scan_by_reading(
+        &self,
+        range: &Range<usize>,
+        looking: Looking,
+        found: &mut [Found],
+    ) -> io::Result<(usize, usize)> {
+        let mut count = 0;
+        let mut full_at = range.end;
+        self.read(range, |at, entry| {
+            if !looking.is_met_by(entry) {
+                return true;
+            }
+            let (start, end) = (at as u64, (at + PAGE) as u64);
+            match found.get_mut(..count).and_then(<[Found]>::last_mut) {
+                Some(last) if last.end == start => last.end = end,
+                _ => {
+                    let Some(next) = found.get_mut(count) else {
+                        full_at = at;
+                        return false;
+                    };
+                    *next = Found {
+                        start,
+                        end,
+                        categories: 0,
+                    };
+                    count += 1;
+                }
+            }
+            true
+        })?;
+        Ok((count, full_at))
+    }
+
+    /// Calls `each` with every page in `range` that is in memory or in swap: its address, and whether it is the file's behind the
+    /// mapping.
     pub(super) fn each_present(
         &self,
         range: &Range<usize>,
         mut each: impl FnMut(usize, bool),
     ) -> io::Result<()> {
-        const ENTRY: usize = 8;
-        let mut buffer = [0_u8; 512 * ENTRY];
+        self.read(range, |at, entry| {
+            if Looking::Present.is_met_by(entry) {
+                each(at, is_file(entry));
+            }
+            true
+        })
+    }
+
+    /// Calls `each` with address and entry of every page in `range`, until it returns false.
+    fn read(&self, range: &Range<usize>, mut each: impl FnMut(usize, u64) -> bool) -> io::Result<()> {
+        let mut buffer = [0_u8; ENTRIES * ENTRY];
         let mut at = range.start;
         while at < range.end {
             let wanted = ((range.end - at) / PAGE * ENTRY).min(buffer.len());
-            let Some(entries) = buffer.get_mut(..wanted) else {
-                break;
-            };
-            let got = rustix::io::pread(&self.0, &mut *entries, (at / PAGE * ENTRY) as u64)?;
+            let (entries, _) = buffer.split_at_mut(wanted);
+            let got = rustix::io::pread(&self.file, &mut *entries, (at / PAGE * ENTRY) as u64)?;
             if got < ENTRY {
-                break;
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             for entry in entries.as_chunks::<ENTRY>().0.iter().take(got / ENTRY) {
-                let bits = u64::from_ne_bytes(*entry);
-                let is = |bit: u32| bits >> bit & 1 == 1;
-                if is(63) || (is(62) && !is(57)) {
-                    each(at, is(61));
+                if !each(at, u64::from_ne_bytes(*entry)) {
+                    return Ok(());
                 }
                 at += PAGE;
             }
@@ -200,92 +306,31 @@ impl Pagemap {
     }
 }
 
-/// Marks pages as unwritten.
-#[derive(Debug)]
-pub(super) struct Marker(OwnedFd);
-
-impl Marker {
-    /// For this process. Fails with what to do where the kernel does not offer it.
-    pub(super) fn open() -> Result<Self, String> {
-        let marker = Self(open_userfaultfd()?);
-        let mut api = ApiRequest {
-            api: UFFD_API,
-            features: FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC | FEATURE_WP_HUGETLBFS_SHMEM,
-            ioctls: 0,
-        };
-        ioctl(&marker.0, UFFDIO_API, &mut api)
-            .map_err(|_| "the kernel is older than 6.7 (userfaultfd without WP_ASYNC)".to_owned())?;
-        Ok(marker)
-    }
-
-    /// Lets pages of `range` be marked.
-    pub(super) fn register(&self, range: &Range<usize>) -> io::Result<()> {
-        let mut register = Register {
-            start: range.start as u64,
-            len: range.len() as u64,
-            mode: REGISTER_MODE_WP,
-            ioctls: 0,
-        };
-        ioctl(&self.0, UFFDIO_REGISTER, &mut register).map(drop)
-    }
-
-    /// Marks the pages of `range`: the next write to each shows in a scan.
-    pub(super) fn protect(&self, range: &Range<usize>) -> io::Result<()> {
-        let mut protect = WriteProtect {
-            start: range.start as u64,
-            len: range.len() as u64,
-            mode: WRITEPROTECT_MODE_WP,
-        };
-        ioctl(&self.0, UFFDIO_WRITEPROTECT, &mut protect).map(drop)
-    }
+/// Has the pages be the file's again, there to be read: the next write to each is a fault, and shows in a scan.
+pub(super) fn renew(pages: &Range<usize>) -> io::Result<()> {
+    drop_copies(pages)?;
+    // Else the next read would be a fault as well.
+    touch(pages);
+    Ok(())
 }
 
-fn open_userfaultfd() -> Result<OwnedFd, String> {
-    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
-    // SAFETY: userfaultfd(2) takes flags and touches no memory.
-    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
-    let error = io::Error::last_os_error();
-    let fd = match i32::try_from(fd) {
-        Ok(fd) if fd >= 0 => fd,
-        _ => return open_device().map_err(|_| explain(&error)),
-    };
-    // SAFETY: the kernel has just made it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// A container may be given the device where its seccomp profile forbids the call.
-fn open_device() -> io::Result<OwnedFd> {
-    let device = rustix::fs::open(c"/dev/userfaultfd", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    // SAFETY: this request takes flags, not a pointer.
-    let fd = unsafe {
-        libc::ioctl(
-            device.as_raw_fd(),
-            USERFAULTFD_IOC_NEW,
-            libc::O_CLOEXEC | libc::O_NONBLOCK,
+/// Has the pages be the file's again, at the next use.
+pub(super) fn drop_copies(pages: &Range<usize>) -> io::Result<()> {
+    // SAFETY: memory of PHP that is mapped privately from the image, and is put back to it.
+    unsafe {
+        madvise(
+            std::ptr::with_exposed_provenance_mut(pages.start),
+            pages.len(),
+            Advice::LinuxDontNeed,
         )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }?;
+    Ok(())
 }
 
-fn explain(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::ENOSYS) => "the kernel has no userfaultfd".to_owned(),
-        Some(libc::EPERM) => {
-            "userfaultfd is not permitted here (a container's seccomp profile; see docs/isolation.md)"
-                .to_owned()
-        }
-        _ => format!("userfaultfd: {error}"),
+fn touch(pages: &Range<usize>) {
+    for at in pages.clone().step_by(PAGE) {
+        let byte: *const u8 = std::ptr::with_exposed_provenance(at);
+        // SAFETY: a page of a readable mapping.
+        let _ = unsafe { byte.read_volatile() };
     }
-}
-
-fn ioctl<T>(fd: &OwnedFd, request: u64, argument: &mut T) -> io::Result<usize> {
-    let pointer: *mut c_void = std::ptr::from_mut(argument).cast();
-    // SAFETY: the argument is the structure that the request reads and writes; what it points to (`Scan::vec`) lives and is
-    // exclusively borrowed as long as the call runs.
-    let result = unsafe { libc::ioctl(fd.as_raw_fd(), request, pointer) };
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -6,8 +6,9 @@
 //! worker   Rewinder::new ──► request ──► rewind ──► request ──► rewind ──► …
 //! ```
 //! The host is not part of what is put back: it runs on the main stack, has its memory in shared mappings (`arena`) and its
-//! variables in the executable. How written pages are found is in [`kernel`]; most are written by every request, so they are
-//! copied without asking ([`hot`]).
+//! variables in the executable. How written pages are found is in [`kernel`]: each page that a request writes to becomes a copy of
+//! its own, and dropping that copy puts the page back. Most are written to by every request, so they are kept and copied without
+//! asking ([`hot`]).
 //!
 //! Not put back, as under php-fpm: what is shared with other processes (`OPcache`, `APCu`, files, the network).
 //!
@@ -29,22 +30,19 @@ use std::ops::Range;
 
 pub(crate) use check::self_check;
 pub(crate) use descriptors::Descriptors;
-use hot::Hot;
+use hot::{Entry, Hot};
 pub(crate) use image::Image;
-use kernel::{Found, Looking, Marker, Pagemap};
+use kernel::{Found, Looking, Pagemap};
 use process::State;
 pub(crate) use regions::PAGE;
-use regions::Region;
 
 use crate::php::{Exchange, Php};
 use crate::touched::{Memory, Touched};
 
 /// Entries of a scan. A request that wrote to more pieces of memory needs another one.
 const FOUND: usize = 64;
-/// Idle memory of so many bytes in one piece is not protected at all.
-const UNPROTECTED_MIN: usize = 1 << 20;
-/// Protected pieces with fewer bytes between them are scanned as one: a scan costs more than the pages it walks over.
-const SCAN_GAP: usize = 2 << 20;
+/// Pieces with fewer bytes between them are looked at as one. A gap costs something, too: an entry for each page of it.
+const GAP: usize = 64 << 10;
 /// What cannot be seen by watching calls is looked for once in so many requests.
 const LOOK_EVERY: u64 = 64;
 
@@ -82,15 +80,14 @@ impl From<rustix::io::Errno> for Stuck {
     }
 }
 
-/// Whether this kernel lets memory be rewound; what to do if not.
+/// Whether this kernel lets memory be rewound; what is missing if not.
 pub(crate) fn is_possible() -> Result<(), String> {
-    Marker::open()?;
-    let pagemap = Pagemap::open().map_err(|error| format!("/proc/self/pagemap: {error}"))?;
-    let mut found = [Found::default()];
-    pagemap
-        .scan(&(PAGE..2 * PAGE), Looking::Written, &mut found)
-        .map(drop)
-        .map_err(|error| format!("/proc/self/pagemap cannot be scanned: {error}"))
+    let pagemap = Pagemap::open().map_err(|error| format!("/proc/self/pagemap cannot be opened: {error}"))?;
+    let tells = pagemap.tells_copies();
+    if tells.map_err(|error| format!("trying /proc/self/pagemap: {error}"))? {
+        return Ok(());
+    }
+    Err("/proc/self/pagemap does not tell pages of a file from copies of them".to_owned())
 }
 
 /// Puts a worker back to the image.
@@ -98,8 +95,7 @@ pub(crate) fn is_possible() -> Result<(), String> {
 pub(crate) struct Rewinder {
     image: Image,
     pagemap: Pagemap,
-    marker: Marker,
-    /// What is protected, joined to what is scanned in one call.
+    /// What is looked at: all that requests can see, joined.
     scanned: Vec<Range<usize>>,
     found: Vec<Found>,
     hot: Hot,
@@ -110,6 +106,8 @@ pub(crate) struct Rewinder {
     /// Long idle pieces: what a greedy request has left there is given back to the system now and then.
     idle: Vec<Range<usize>>,
     rewinds: u64,
+    /// How often all memory was looked at.
+    looks: u64,
 }
 
 impl Rewinder {
@@ -117,7 +115,6 @@ impl Rewinder {
     pub(crate) fn new<E: Exchange + 'static>(image: Image, php: &mut Php<E>) -> Result<Self, String> {
         let failed = |what: &str, error: io::Error| format!("{what}: {error}");
         let pagemap = Pagemap::open().map_err(|error| failed("opening /proc/self/pagemap", error))?;
-        let marker = Marker::open()?;
         let state = State::save().map_err(|error| failed("saving the state of the process", error))?;
         // After the last one that the host opens.
         let descriptors = Descriptors::save().map_err(|error| failed("saving the descriptors", error))?;
@@ -128,21 +125,21 @@ impl Rewinder {
             faults: 0,
             idle: Vec::new(),
             rewinds: 0,
+            looks: 0,
             image,
             pagemap,
-            marker,
             descriptors,
             state,
         };
-        rewinder
+        let own = rewinder
             .image
             .adopt_differences(&rewinder.pagemap)
             .map_err(|error| failed("reading /proc/self/pagemap", error))?;
-        rewinder.hot.pin(&mut rewinder.image);
-        rewinder
-            .protect()
-            .map_err(|error| failed("protecting memory", error))?;
-        rewinder.idle = idle_pieces(&rewinder.image);
+        for entry in own {
+            rewinder.hot.keep(&mut rewinder.image, entry);
+        }
+        rewinder.scanned = to_scan(&rewinder.image);
+        rewinder.idle = rewinder.image.long_idle();
         rewinder.faults = faults();
         let memory: Vec<Memory> = rewinder
             .image
@@ -154,27 +151,13 @@ impl Rewinder {
         Ok(rewinder)
     }
 
-    fn protect(&mut self) -> io::Result<()> {
-        for region in &self.image.regions {
-            for piece in used(&self.image, region) {
-                self.marker.register(&piece)?;
-                self.marker.protect(&piece)?;
-                match self.scanned.last_mut() {
-                    Some(last) if piece.start - last.end < SCAN_GAP => last.end = piece.end,
-                    _ => self.scanned.push(piece),
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Undoes the last request. PHP waits on its stack, or has been left anywhere.
     pub(crate) fn rewind<E: Exchange + 'static>(&mut self, php: &mut Php<E>) -> Result<(), Stuck> {
         self.rewinds += 1;
         let look = self.rewinds.is_multiple_of(LOOK_EVERY);
         let touched = php.touched();
         process::check(touched)?;
-        self.put_back_memory()?;
+        self.put_back_memory(touched.has(Touched::THREADS | Touched::CHILDREN))?;
         self.state.unmap(touched, look)?;
         sanitized::drop_added_shadow(&self.image, &self.pagemap)?;
         self.state.restore(touched, look)?;
@@ -184,7 +167,9 @@ impl Rewinder {
                 process::give_back(piece)?;
             }
         }
-        process::bury_children();
+        if look || touched.has(Touched::CHILDREN) {
+            process::bury_children();
+        }
         php.rewind();
         Ok(())
     }
@@ -199,21 +184,26 @@ impl Rewinder {
         Ok(report)
     }
 
-    fn put_back_memory(&mut self) -> io::Result<()> {
+    /// `unsure`: something may have written whose faults are not counted here.
+    fn put_back_memory(&mut self, unsure: bool) -> Result<(), Stuck> {
         process::set_heap_end(self.image.heap_end)?;
         self.hot.put_back(&self.image);
         let faults_now = faults();
-        let explained = i64::from(faults_now != self.faults && self.put_back_trial()?);
-        if faults_now != self.faults + explained {
-            for index in 0..self.scanned.len() {
-                if let Some(range) = self.scanned.get(index).cloned() {
-                    self.put_back_written(range)?;
+        let mut has_moved = unsure || faults_now != self.faults;
+        if has_moved {
+            let explained = i64::from(self.put_back_trial()?);
+            if unsure || faults_now != self.faults + explained {
+                self.looks += 1;
+                for index in 0..self.scanned.len() {
+                    if let Some(range) = self.scanned.get(index).cloned() {
+                        self.put_back_written(range)?;
+                    }
                 }
             }
         }
-        self.hot.cool_one(&mut self.image, &self.marker)?;
-        if faults_now != self.faults {
-            // Copying was a write as well.
+        has_moved |= self.hot.cool_one(&mut self.image)?;
+        if has_moved {
+            // To drop a copy is followed by a fault.
             self.faults = faults();
         }
         Ok(())
@@ -225,7 +215,7 @@ impl Rewinder {
         let Some(range) = self.hot.trial() else {
             return Ok(false);
         };
-        let (count, _) = self.pagemap.scan(&range, Looking::Written, &mut self.found)?;
+        let (count, _) = self.pagemap.scan(&range, Looking::Private, &mut self.found)?;
         if count == 0 {
             return Ok(false);
         }
@@ -237,7 +227,7 @@ impl Rewinder {
     /// Puts back what was written in `range`, without what is hot.
     fn put_back_written(&mut self, mut range: Range<usize>) -> io::Result<()> {
         while range.start < range.end {
-            let (count, next) = self.pagemap.scan(&range, Looking::Written, &mut self.found)?;
+            let (count, next) = self.pagemap.scan(&range, Looking::Private, &mut self.found)?;
             for index in 0..count {
                 if let Some(found) = self.found.get(index).copied() {
                     self.put_back_pages(found.addresses())?;
@@ -249,77 +239,53 @@ impl Rewinder {
     }
 
     fn put_back_pages(&mut self, addresses: Range<usize>) -> io::Result<()> {
-        // Pages that are to be protected again, as long as they follow each other.
+        // Copies that are to be dropped, as long as they follow each other.
         let mut cold = addresses.start..addresses.start;
         for at in addresses.step_by(PAGE) {
             let Some(region) = regions::at(&self.image.regions, at) else {
                 continue;
             };
-            let number = Image::number(region, at);
-            let Some(page) = self
-                .image
-                .pages
-                .get_mut(number)
+            let entry = Entry {
+                address: at,
+                number: Image::number(region, at),
+            };
+            let pages = &mut self.image.pages;
+            let Some(page) = pages
+                .get_mut(entry.number)
                 .filter(|page| !page.idle && !page.hot)
             else {
                 continue;
             };
-            let warm = hot::warm_up(page);
-            hot::put_back(&self.image, at, number);
-            if warm {
-                self.hot.add(at, number);
+            if !page.mapped {
+                hot::put_back(&self.image, entry);
+                self.hot.keep(&mut self.image, entry);
+            } else if hot::warm_up(page) {
+                hot::put_back(&self.image, entry);
+                self.hot.add(entry);
             } else if cold.end == at {
                 cold.end += PAGE;
             } else {
-                self.protect_again(&cold)?;
+                kernel::renew(&cold)?;
                 cold = at..at + PAGE;
             }
         }
-        self.protect_again(&cold)
-    }
-
-    /// After the copy, which is a write as well.
-    fn protect_again(&self, cold: &Range<usize>) -> io::Result<()> {
-        if cold.is_empty() {
-            return Ok(());
-        }
-        self.marker.protect(cold)
+        kernel::renew(&cold)
     }
 }
 
-/// The pieces of a region that requests can see.
-fn used(image: &Image, region: &Region) -> Vec<Range<usize>> {
-    let mut pieces: Vec<Range<usize>> = Vec::new();
-    let pages = image
-        .pages
-        .get(region.first_page..region.first_page + region.pages());
-    for (index, page) in pages.unwrap_or_default().iter().enumerate() {
-        let at = region.addresses.start + index * PAGE;
-        match pieces.last_mut() {
-            _ if page.idle => {}
-            Some(last) if at - last.end < UNPROTECTED_MIN => last.end = at + PAGE,
-            _ => pieces.push(at..at + PAGE),
+/// The pieces that requests can see, in as few as it pays.
+fn to_scan(image: &Image) -> Vec<Range<usize>> {
+    let mut scanned: Vec<Range<usize>> = Vec::new();
+    for piece in image.regions.iter().flat_map(|region| image.used(region)) {
+        match scanned.last_mut() {
+            Some(last) if piece.start - last.end < GAP => last.end = piece.end,
+            _ => scanned.push(piece),
         }
     }
-    pieces
+    scanned
 }
 
-/// Idle memory that comes in long pieces.
-fn idle_pieces(image: &Image) -> Vec<Range<usize>> {
-    let mut idle = Vec::new();
-    for region in &image.regions {
-        let mut at = region.addresses.start;
-        for piece in used(image, region) {
-            idle.push(at..piece.start);
-            at = piece.end;
-        }
-        idle.push(at..region.addresses.end);
-    }
-    idle.retain(|piece| piece.len() >= UNPROTECTED_MIN);
-    idle
-}
-
-/// Page faults of this thread so far. Every first write to a protected page is one, whoever makes it on the thread's behalf.
+/// Page faults of this thread so far. Every first write to a page of the file is one, whoever makes it on the thread's behalf.
 fn faults() -> i64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: getrusage(2) fills the structure.

@@ -76,16 +76,21 @@ pub(super) fn bury_children() {
     while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
 }
 
-/// Gives back what the C library's heap has grown by, and takes again what it has shrunk by.
-pub(super) fn set_heap_end(end: usize) -> io::Result<()> {
-    if heap_end() == end {
+/// Gives back what the C library's heap has grown by. It never shrinks by itself (see [`crate::process`]).
+pub(super) fn set_heap_end(end: usize) -> Result<(), Stuck> {
+    let now = heap_end();
+    if now == end {
         return Ok(());
+    }
+    if now < end {
+        // What comes in its place would not be the image's.
+        return Err(Stuck::Request("the request shrank the C library's heap".to_owned()));
     }
     // SAFETY: the system call itself: the C library's own word for the end is put back with its memory. Nothing of the host is on
     // that heap.
     let result = unsafe { libc::syscall(libc::SYS_brk, end) };
     if usize::try_from(result).ok() != Some(end) {
-        return Err(io::ErrorKind::OutOfMemory.into());
+        return Err(io::Error::from(io::ErrorKind::OutOfMemory).into());
     }
     Ok(())
 }

@@ -45,6 +45,15 @@ impl Region {
     pub(crate) fn pages(&self) -> usize {
         self.addresses.len() / PAGE
     }
+
+    /// What to call it in a message.
+    pub(crate) fn title(&self) -> &str {
+        if self.name.is_empty() {
+            "anonymous memory"
+        } else {
+            &self.name
+        }
+    }
 }
 
 /// One line of `/proc/self/maps`.
@@ -139,7 +148,7 @@ fn is_kernels(name: &str) -> bool {
 }
 
 /// What is left of `whole` without the `holes`.
-fn cut(whole: Addresses, holes: &[Addresses]) -> Vec<Addresses> {
+pub(super) fn cut(whole: Addresses, holes: &[Addresses]) -> Vec<Addresses> {
     let mut pieces = vec![whole];
     for hole in holes {
         pieces = pieces

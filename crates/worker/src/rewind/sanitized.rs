@@ -10,13 +10,11 @@ use std::io;
 use std::ops::Range;
 
 use super::image::Image;
-use super::kernel::{Found, Looking, Pagemap};
+use super::kernel::{Looking, Pagemap};
 use super::regions::{self, PAGE};
 
 /// The shadow on x86-64 (compiler-rt and libsanitizer, `asan_mapping.h`: an eighth of 2^47 bytes from 0x7fff8000 on).
 const SHADOW: Range<usize> = 0x7fff_7000..0x1000_7fff_8000;
-/// Entries of a scan.
-const FOUND: usize = 64;
 
 /// Whether this is memory that describes memory.
 pub(super) fn is_shadow(addresses: &Range<usize>) -> bool {
@@ -70,13 +68,7 @@ pub(super) unsafe fn is_equal(one: *const u8, other: *const u8) -> bool {
 /// The pieces of `range` that exist.
 pub(super) fn present(pagemap: &Pagemap, range: &Range<usize>) -> io::Result<Vec<Range<usize>>> {
     let mut pieces = Vec::new();
-    let mut found = [Found::default(); FOUND];
-    let mut rest = range.clone();
-    while rest.start < rest.end {
-        let (count, next) = pagemap.scan(&rest, Looking::Present, &mut found)?;
-        pieces.extend(found.iter().take(count).map(Found::addresses));
-        rest.start = next;
-    }
+    pagemap.each(range, Looking::Present, |piece| pieces.push(piece))?;
     Ok(pieces)
 }
 

@@ -34,11 +34,7 @@ pub(super) fn differences(image: &Image, pagemap: &Pagemap) -> io::Result<String
                     report,
                     "\n  {:#x} in {} ({:?} at {:#x})",
                     address + offset,
-                    if region.name.is_empty() {
-                        "anonymous memory"
-                    } else {
-                        &region.name
-                    },
+                    region.title(),
                     region.kind,
                     region.addresses.start
                 );

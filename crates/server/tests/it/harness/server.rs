@@ -55,7 +55,7 @@ impl App {
             dir: dir.to_owned(),
             environment: Vec::new(),
             flags: Vec::new(),
-            runner: Vec::new(),
+            runner: refused_everywhere(),
             in_its_folder: false,
             started_in: None,
         }
@@ -105,6 +105,15 @@ impl App {
         }
         command
     }
+}
+
+/// What runs every server of this run, if the kernel is to refuse calls: `HEARTH_TEST_REFUSED`, see `isolation/deny.php`.
+fn refused_everywhere() -> Vec<OsString> {
+    let Some(what) = std::env::var_os("HEARTH_TEST_REFUSED") else {
+        return Vec::new();
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/isolation/deny.php");
+    vec!["php".into(), script.into(), what]
 }
 
 /// A running server. Dropping it stops it and asserts a clean end; after a failed test its log is shown and its folder kept.

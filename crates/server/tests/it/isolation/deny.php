@@ -1,11 +1,16 @@
 <?php
 
 /*
- * Runs a program that the kernel refuses what a container's usual seccomp profile refuses: userfaultfd(2), with EPERM.
+ * Runs a program that the kernel refuses some system calls.
  *
- *   php deny.php call|call,device PROGRAM ARGUMENT…
+ *   php deny.php WHAT[,WHAT…] PROGRAM ARGUMENT…
  *
- * With "device", /dev/userfaultfd is of no use either, as if it were not there.
+ * WHAT: docker   what Docker's default seccomp profile refuses a container without privileges (moby/profiles, seccomp/default.json,
+ *                2026): clone3 with ENOSYS, as it does, all others with EPERM
+ *       scan     PAGEMAP_SCAN, which kernels before 6.7 do not have, with ENOTTY
+ *       mapping  private writable mappings of a file at an address that is taken, with EPERM
+ *
+ * The numbers are those of x86-64.
  */
 
 declare(strict_types=1);
@@ -14,30 +19,64 @@ const LOAD_WORD = 0x20;         // BPF_LD | BPF_W | BPF_ABS
 const JUMP_UNLESS_EQUAL = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 const RETURN_VALUE = 0x06;      // BPF_RET | BPF_K
 const ALLOW = 0x7fff0000;       // SECCOMP_RET_ALLOW
-const REFUSE = 0x00050001;      // SECCOMP_RET_ERRNO | EPERM
-const USERFAULTFD = 323;        // on x86-64, as is ioctl
+const REFUSE = 0x00050000;      // SECCOMP_RET_ERRNO
+const EPERM = 1;
+const ENOTTY = 25;
+const ENOSYS = 38;
+
+const MMAP = 9;
 const IOCTL = 16;
-const USERFAULTFD_IOC_NEW = 0xaa00;
+const CLONE3 = 435;
+const PAGEMAP_SCAN = 0xc0606610;
+const MAP_PRIVATE_FIXED = 0x12;
+const PROT_READ_WRITE = 0x3;
 
-// In struct seccomp_data (seccomp(2)): the call's number, the low half of its second argument.
-const NUMBER = 0;
-const SECOND_ARGUMENT = 24;
-
-$program = [
-    [LOAD_WORD, 0, 0, NUMBER],
-    [JUMP_UNLESS_EQUAL, 0, 1, USERFAULTFD],
-    [RETURN_VALUE, 0, 0, REFUSE],
+// First and last of each row: acct … security (kernel modules, mounts, swap, clocks), keys, memory policies, namespaces, tracing,
+// userfaultfd, io_uring, the new calls for mounts, other processes' descriptors and memory.
+const REFUSED_BY_DOCKER = [
+    [103, 103], [134, 134], [136, 136], [139, 139], [153, 153], [155, 156], [163, 185], [212, 212], [227, 227], [236, 239],
+    [246, 246], [248, 250], [256, 256], [272, 272], [279, 279], [298, 298], [300, 300], [304, 304], [308, 308], [312, 313],
+    [320, 321], [323, 323], [425, 433], [438, 438], [440, 440], [442, 443], [450, 450],
 ];
-if ($argv[1] === 'call,device') {
-    array_push(
-        $program,
-        [JUMP_UNLESS_EQUAL, 0, 3, IOCTL],
-        [LOAD_WORD, 0, 0, SECOND_ARGUMENT],
-        [JUMP_UNLESS_EQUAL, 0, 1, USERFAULTFD_IOC_NEW],
-        [RETURN_VALUE, 0, 0, REFUSE],
-    );
+
+// In struct seccomp_data (seccomp(2)): the call's number, the low half of an argument.
+const NUMBER = 0;
+const ARGUMENTS = 16;
+
+/** Instructions that refuse the call $number if its arguments (index => value) are these. */
+function refuse(int $number, int $error, array $arguments = []): array
+{
+    $tests = [[NUMBER, $number]];
+    foreach ($arguments as $index => $value) {
+        $tests[] = [ARGUMENTS + 8 * $index, $value];
+    }
+    $program = [];
+    foreach ($tests as $index => [$offset, $value]) {
+        // Over the other tests, of two instructions each, and the end.
+        $rest = 2 * (count($tests) - 1 - $index) + 1;
+        array_push($program, [LOAD_WORD, 0, 0, $offset], [JUMP_UNLESS_EQUAL, 0, $rest, $value]);
+    }
+    $program[] = [RETURN_VALUE, 0, 0, REFUSE | $error];
+
+    return $program;
 }
-$program[] = [RETURN_VALUE, 0, 0, ALLOW];
+
+$programs = [];
+foreach (explode(',', $argv[1]) as $what) {
+    match ($what) {
+        'docker' => array_push(
+            $programs,
+            refuse(CLONE3, ENOSYS),
+            ...array_map(
+                fn (int $number): array => refuse($number, EPERM),
+                array_merge(...array_map(fn (array $row): array => range(...$row), REFUSED_BY_DOCKER)),
+            ),
+        ),
+        'scan' => $programs[] = refuse(IOCTL, ENOTTY, [1 => PAGEMAP_SCAN]),
+        'mapping' => $programs[] = refuse(MMAP, EPERM, [2 => PROT_READ_WRITE, 3 => MAP_PRIVATE_FIXED]),
+    };
+}
+$program = [...array_merge(...$programs), [RETURN_VALUE, 0, 0, ALLOW]];
 
 $libc = FFI::cdef(
     'struct sock_filter { uint16_t code; uint8_t jt; uint8_t jf; uint32_t k; };
