@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -16,10 +17,7 @@ use crate::arena;
 /// Settings that hold for the zygote and everything forked from it.
 pub(crate) fn prepare() -> io::Result<()> {
     // What the server's parent has left open is nobody's business here, and every request would find it.
-    // SAFETY: nothing has been opened yet, so nobody owns one of these.
-    if unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    close_from(3)?;
     // One heap that grows at its end and never moves: what a request changed can then be found and put back.
     for (name, value) in [
         (libc::M_MMAP_MAX, 0),
@@ -35,6 +33,28 @@ pub(crate) fn prepare() -> io::Result<()> {
     ignore(libc::SIGPIPE);
     // Ctrl-C goes to the whole foreground group; what it means is the server's decision.
     ignore(libc::SIGINT);
+    Ok(())
+}
+
+/// Closes what is open from `first` on: descriptors that nobody in Rust owns.
+pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
+    /// An older container engine refuses a call that it does not know. It is not asked again: to be refused writes to `errno`, which
+    /// is the request's. Relaxed: one thread.
+    static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+    if !IS_REFUSED.load(Ordering::Relaxed) {
+        // SAFETY: as the caller says, nobody owns one of these.
+        if unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) } == 0 {
+            return Ok(());
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EPERM | libc::ENOSYS) => IS_REFUSED.store(true, Ordering::Relaxed),
+            _ => return Err(io::Error::last_os_error()),
+        }
+    }
+    for fd in open_descriptors()?.into_iter().filter(|fd| *fd >= first) {
+        // SAFETY: as above.
+        unsafe { libc::close(fd) };
+    }
     Ok(())
 }
 

@@ -366,7 +366,7 @@ fn denied(app: App, what: &str) -> App {
 
 #[test]
 fn under_the_usual_profile_of_containers_and_on_older_kernels_requests_are_rewound() {
-    for what in ["docker", "docker,scan"] {
+    for what in ["docker", "docker,scan,new"] {
         let app = denied(App::at(&dir()), what);
         let server = start_app(&app, &["pool.web.workers=2", "pool.web.paranoid=true"]);
         let (method, reason) = method(&server);

@@ -67,7 +67,9 @@ fn try_rewind<E: Exchange + 'static>(image: &Image, php: &mut Php<E>) -> Result<
         rewinder.rewind(php).map_err(|stuck| stuck.to_string())?;
     }
     if rewinder.looks - looks >= u64::from(QUIET_ROUNDS) {
-        return Err("all memory was looked through after each of many requests that wrote nothing".to_owned());
+        return Err(
+            "all memory was looked through after each of many requests that wrote nothing".to_owned(),
+        );
     }
     try_round(&mut rewinder, php, 0)
 }
@@ -85,7 +87,8 @@ fn try_round<E: Exchange + 'static>(
             Kind::File if round % 2 == 1 => Way::ReadBack,
             Kind::File | Kind::Anonymous => Way::Same,
         };
-        spoil(&rewinder.image, region, way).map_err(|error| format!("writing to {}: {error}", region.title()))?;
+        spoil(&rewinder.image, region, way)
+            .map_err(|error| format!("writing to {}: {error}", region.title()))?;
     }
     rewinder.rewind(php).map_err(|stuck| stuck.to_string())?;
     let report = rewinder.differences().map_err(|error| error.to_string())?;
@@ -97,15 +100,20 @@ fn nothing_is_unexplained(rewinder: &Rewinder) -> Result<(), String> {
     let image = &rewinder.image;
     let mut unexplained = 0_usize;
     for region in &image.regions {
-        let looked = rewinder.pagemap.each(&region.addresses, Looking::Private, |piece| {
-            let pages = Image::number(region, piece.start)..Image::number(region, piece.start) + piece.len() / PAGE;
-            let unknown = image.pages.get(pages).unwrap_or_default().iter();
-            unexplained += unknown.filter(|page| !page.idle && !page.hot).count();
-        });
+        let looked = rewinder
+            .pagemap
+            .each(&region.addresses, Looking::Private, |piece| {
+                let pages = Image::number(region, piece.start)
+                    ..Image::number(region, piece.start) + piece.len() / PAGE;
+                let unknown = image.pages.get(pages).unwrap_or_default().iter();
+                unexplained += unknown.filter(|page| !page.idle && !page.hot).count();
+            });
         looked.map_err(|error| error.to_string())?;
     }
     if unexplained > UNEXPLAINED_MAX {
-        return Err(format!("{unexplained} pages that nobody has written to are not the image's"));
+        return Err(format!(
+            "{unexplained} pages that nobody has written to are not the image's"
+        ));
     }
     Ok(())
 }

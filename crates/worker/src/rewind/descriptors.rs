@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom, fcntl_getfl, fcntl_setfl, flock};
 
-use crate::process::open_descriptors;
+use crate::process::{close_from, open_descriptors};
 
 /// The descriptors that a worker starts with.
 #[derive(Debug)]
@@ -167,13 +167,4 @@ fn own_position(fd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
         rustix::fs::seek(fd, SeekFrom::Start(position))?;
     }
     Ok(Some(position))
-}
-
-/// Closes what is open from `first` on.
-fn close_from(first: RawFd) -> io::Result<()> {
-    // SAFETY: nobody in Rust owns a descriptor that was free when they were saved.
-    if unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

@@ -157,7 +157,16 @@ impl Pagemap {
         ftruncate(&file, 2 * PAGE as u64)?;
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
-        let start = unsafe { mmap(std::ptr::null_mut(), 2 * PAGE, rights, MapFlags::PRIVATE, &file, 0) }?;
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                2 * PAGE,
+                rights,
+                MapFlags::PRIVATE,
+                &file,
+                0,
+            )
+        }?;
         let pages = start.expose_provenance()..start.expose_provenance() + 2 * PAGE;
         touch(&pages);
         // SAFETY: the first byte of the second page of it.

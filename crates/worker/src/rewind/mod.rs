@@ -250,10 +250,7 @@ impl Rewinder {
                 number: Image::number(region, at),
             };
             let pages = &mut self.image.pages;
-            let Some(page) = pages
-                .get_mut(entry.number)
-                .filter(|page| !page.idle && !page.hot)
-            else {
+            let Some(page) = pages.get_mut(entry.number).filter(|page| !page.idle && !page.hot) else {
                 continue;
             };
             if !page.mapped {

@@ -84,7 +84,9 @@ pub(super) fn set_heap_end(end: usize) -> Result<(), Stuck> {
     }
     if now < end {
         // What comes in its place would not be the image's.
-        return Err(Stuck::Request("the request shrank the C library's heap".to_owned()));
+        return Err(Stuck::Request(
+            "the request shrank the C library's heap".to_owned(),
+        ));
     }
     // SAFETY: the system call itself: the C library's own word for the end is put back with its memory. Nothing of the host is on
     // that heap.

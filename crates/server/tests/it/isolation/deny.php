@@ -8,6 +8,7 @@
  * WHAT: docker   what Docker's default seccomp profile refuses a container without privileges (moby/profiles, seccomp/default.json,
  *                2026): clone3 with ENOSYS, as it does, all others with EPERM
  *       scan     PAGEMAP_SCAN, which kernels before 6.7 do not have, with ENOTTY
+ *       new      calls that engines of 2020 do not know: close_range, process_vm_readv, with EPERM
  *       mapping  private writable mappings of a file at an address that is taken, with EPERM
  *
  * The numbers are those of x86-64.
@@ -26,7 +27,9 @@ const ENOSYS = 38;
 
 const MMAP = 9;
 const IOCTL = 16;
+const PROCESS_VM_READV = 310;
 const CLONE3 = 435;
+const CLOSE_RANGE = 436;
 const PAGEMAP_SCAN = 0xc0606610;
 const MAP_PRIVATE_FIXED = 0x12;
 const PROT_READ_WRITE = 0x3;
@@ -73,6 +76,7 @@ foreach (explode(',', $argv[1]) as $what) {
             ),
         ),
         'scan' => $programs[] = refuse(IOCTL, ENOTTY, [1 => PAGEMAP_SCAN]),
+        'new' => array_push($programs, refuse(CLOSE_RANGE, EPERM), refuse(PROCESS_VM_READV, EPERM)),
         'mapping' => $programs[] = refuse(MMAP, EPERM, [2 => PROT_READ_WRITE, 3 => MAP_PRIVATE_FIXED]),
     };
 }
