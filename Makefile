@@ -8,7 +8,7 @@ TARGET      := $(or $(CARGO_TARGET_DIR),target)
 export PHP_VERSION PHP_CONFIG
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-modern check unit ipc it parity-record phpt php-src-tests php bench attack soak chaos operate overload watch nasty nasty-sanitized legacy
+.PHONY: help build demo test test-modern check unit ipc it contained parity-record phpt php-src-tests php bench attack soak chaos operate overload watch nasty nasty-sanitized legacy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -22,7 +22,7 @@ demo: build ## build, then serve the Symfony demo on http://127.0.0.1:8080
 	@printf 'kill -9 a worker (pgrep -f "hearth: worker") and look at the log. Ctrl-C stops.\n\n'
 	@dev/demo $(TARGET)/release/hearth
 
-test: packages-test check unit ipc it wordpress sites phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
+test: packages-test check unit ipc it contained wordpress sites phpt php-src-sample php test-modern ## everything: lints, unit, ipc, integration, phpt, PHPUnit, each PHP
 
 test-modern: packages-check ## what meets PHP, with PHP 8.4, Symfony 7.4 and Laravel 13 in a root of Debian forky
 	@# Built out here: Go's programs are the same there, and the root has no way to the modules.
@@ -57,6 +57,13 @@ it: packages-test ## integration tests: real binaries, real PHP
 	export HEARTH_TEST_XDEBUG=$$(dev/xdebug $(TARGET)/xdebug) HEARTH_TEST_H2SPEC=$$(dev/go-tool $(TARGET)/tools h2spec) \
 		HEARTH_TEST_PEBBLE=$$(dev/go-tool $(TARGET)/tools pebble) && \
 		$(CARGO) test --locked -p hearth --test it
+
+# What a container's engine refuses, and what older kernels lack; see deny.php beside the tests of isolation.
+contained: packages-test ## what undoes requests once more: under Docker's seccomp profile, by scan and by reads
+	$(CARGO) build --locked --bin hearth --bin hearth-worker
+	for refused in docker docker,scan,new; do \
+		HEARTH_TEST_REFUSED=$$refused $(CARGO) test --locked -p hearth --test it -- \
+			isolation nasty leaky randomness children strict refusal endings recycling || exit 1; done
 
 parity-record: packages-test ## ask nginx and php-fpm anew what tests/it/parity compares with, see docs/parity.md
 	$(CARGO) build --locked --bin hearth --bin hearth-worker

@@ -389,6 +389,17 @@ fn a_container_without_any_setting_serves_symfony_isolated_by_rewind() {
 }
 
 #[test]
+fn memory_for_code_that_cannot_come_from_the_image_is_put_back_as_well() {
+    let settings = ["pool.web.workers=2", "pool.web.paranoid=true"];
+    let server = Server::start(&denied(App::bundled("symfony"), "code"), &settings);
+    assert_eq!(method(&server).0, "rewind");
+    for path in ["/api/hello", "/", "/login", "/api/hello", "/"] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    assert_paranoid_found_nothing(&server);
+}
+
+#[test]
 fn where_memory_cannot_come_from_the_image_requests_are_forked_and_the_log_says_why() {
     let app = denied(App::at(&dir()), "mapping");
     let server = start_app(&app, &["pool.web.workers=1"]);

@@ -9,13 +9,13 @@
 use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd;
 
 use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
 
-use super::hot::{Entry, put_back, thread_pages};
+use super::hot::Entry;
 use super::kernel::{self, Looking, Pagemap};
-use super::process;
 use super::regions::{self, Kind, PAGE, Region};
 use super::sanitized;
 use crate::php::Php;
@@ -23,16 +23,12 @@ use crate::php::Php;
 /// Idle memory of so many bytes in one piece is not mapped from the file: to write to it for the first time would cost a page there
 /// as well.
 const IDLE_MIN: usize = 1 << 20;
-/// Pages that the system may refuse to map from a file (executable ones, by a security module). They are copied after each request.
-const REFUSED_MAX: usize = 64;
 
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     /// It holds nothing: nobody reads it before writing it.
     pub(super) idle: bool,
-    /// The copy has more than zeros of it.
-    held: bool,
     /// It comes from the image's file.
     pub(super) mapped: bool,
     /// It is put back after every request.
@@ -84,14 +80,15 @@ impl Image {
         fchmod(&file, Mode::empty())?;
         ftruncate(&file, (count * PAGE) as u64)?;
         image.copy = map(&file, count * PAGE, MapFlags::SHARED)?;
-        image.fill(&pagemap)?;
+        let held = image.fill(&pagemap)?;
+        image.held = held.len();
         // SAFETY: the mapping made above; nothing points into it.
         unsafe { munmap(image.copy, count * PAGE) }?;
         // Who maps it from now on has a copy of its own of what it writes.
         let all = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&file, all)?;
         image.copy = map(&file, count * PAGE, MapFlags::PRIVATE)?;
-        image.map_memory(&file)?;
+        image.map_memory(&file, &held)?;
         image.close()?;
         if checksums {
             image.checksums = Some((0..count).map(|page| image.checksum(page)).collect());
@@ -222,102 +219,27 @@ impl Image {
         }
     }
 
-    /// Copies what is there. A page that nobody has touched is zero, as the file is; only a file's has content of its own.
-    fn fill(&mut self, pagemap: &Pagemap) -> io::Result<()> {
-        for index in 0..self.regions.len() {
-            let Some(region) = self.regions.get(index).cloned() else {
-                break;
-            };
-            if region.kind == Kind::File {
-                self.copy_in(&region, region.addresses.clone());
-                continue;
-            }
-            pagemap.each(&region.addresses, Looking::Present, |piece| {
-                self.copy_in(&region, piece);
-            })?;
-        }
-        Ok(())
-    }
-
-    fn copy_in(&mut self, region: &Region, addresses: Range<usize>) {
-        for at in addresses.step_by(PAGE) {
-            let number = Self::number(region, at);
-            if self.pages.get(number).is_some_and(|page| page.idle) {
-                continue;
-            }
-            self.copy_page(at, number);
-            self.held += 1;
-            if let Some(page) = self.pages.get_mut(number) {
-                page.held = true;
-            }
-        }
-    }
-
-    /// Has all memory come from the file, but for the thread's own pages, long idle pieces, and what the system refuses.
-    fn map_memory(&mut self, file: &impl std::os::fd::AsFd) -> io::Result<()> {
-        let mut refused = 0;
-        for index in 0..self.regions.len() {
-            let Some(region) = self.regions.get(index).cloned() else {
-                break;
-            };
-            for piece in self.used(&region).iter().flat_map(without_thread) {
-                match self.map_piece(file, &region, &piece) {
-                    Ok(()) => {}
-                    Err(error) => {
-                        refused += piece.len() / PAGE;
-                        if refused > REFUSED_MAX {
-                            let text = format!("{} cannot be mapped from the image: {error}", region.title());
-                            return Err(io::Error::new(error.kind(), text));
-                        }
+    /// Copies what is there, and says which pages that were. One that nobody has touched is zero, as the file is; only a file's has
+    /// content of its own.
+    fn fill(&self, pagemap: &Pagemap) -> io::Result<Vec<usize>> {
+        let mut held = Vec::new();
+        for region in &self.regions {
+            let mut copy_in = |addresses: Range<usize>| {
+                for at in addresses.step_by(PAGE) {
+                    let number = Self::number(region, at);
+                    if self.pages.get(number).is_none_or(|page| !page.idle) {
+                        self.copy_page(at, number);
+                        held.push(number);
                     }
                 }
+            };
+            if region.kind == Kind::File {
+                copy_in(region.addresses.clone());
+            } else {
+                pagemap.each(&region.addresses, Looking::Present, copy_in)?;
             }
         }
-        for piece in self.long_idle() {
-            process::give_back(&piece)?;
-        }
-        Ok(())
-    }
-
-    /// The error leaves all as it was.
-    fn map_piece(
-        &mut self,
-        file: &impl std::os::fd::AsFd,
-        region: &Region,
-        piece: &Range<usize>,
-    ) -> io::Result<()> {
-        let mut rights = ProtFlags::READ | ProtFlags::WRITE;
-        if region.executable {
-            rights |= ProtFlags::EXEC;
-        }
-        let first = Self::number(region, piece.start);
-        // SAFETY: replaces memory by the same bytes at the same place; nobody runs meanwhile.
-        unsafe {
-            mmap(
-                std::ptr::with_exposed_provenance_mut(piece.start),
-                piece.len(),
-                rights,
-                MapFlags::PRIVATE | MapFlags::FIXED,
-                file,
-                (first * PAGE) as u64,
-            )
-        }?;
-        let numbers = first..first + piece.len() / PAGE;
-        let mut held = piece.clone().step_by(PAGE).zip(numbers.clone());
-        if held.any(|(address, number)| self.is_held(number) && !self.is_equal(address, number)) {
-            for (address, number) in piece.clone().step_by(PAGE).zip(numbers) {
-                put_back(self, Entry { address, number });
-            }
-            return Err(io::Error::other("it was not what had been copied"));
-        }
-        for page in self.pages.get_mut(numbers).unwrap_or_default() {
-            page.mapped = true;
-        }
-        Ok(())
-    }
-
-    fn is_held(&self, number: usize) -> bool {
-        self.pages.get(number).is_some_and(|page| page.held)
+        Ok(held)
     }
 
     /// The pieces of a region that requests can see.
@@ -353,12 +275,7 @@ impl Image {
     }
 }
 
-/// What is left of `piece` without the pages of the thread.
-fn without_thread(piece: &Range<usize>) -> Vec<Range<usize>> {
-    regions::cut(piece.clone(), &[thread_pages()])
-}
-
-fn map(file: &impl std::os::fd::AsFd, len: usize, how: MapFlags) -> io::Result<*mut c_void> {
+fn map(file: &impl AsFd, len: usize, how: MapFlags) -> io::Result<*mut c_void> {
     // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
     let start = unsafe {
         mmap(

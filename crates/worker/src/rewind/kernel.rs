@@ -171,12 +171,13 @@ impl Pagemap {
         touch(&pages);
         // SAFETY: the first byte of the second page of it.
         unsafe { start.cast::<u8>().wrapping_add(PAGE).write_volatile(1) };
-        let mut private = Vec::new();
-        let listed = self.each(&pages, Looking::Private, |found| private.push(found));
+        let mut found = [Found::default(); 2];
+        let listed = self.scan(&pages, Looking::Private, &mut found);
         // SAFETY: the mapping made above, which nobody uses any more.
         unsafe { munmap(start, 2 * PAGE) }?;
-        listed?;
-        Ok(private == [pages.start + PAGE..pages.end])
+        let (count, _) = listed?;
+        let [only, _] = found;
+        Ok(count == 1 && only.addresses() == (pages.start + PAGE..pages.end))
     }
 
     /// Calls `each` with every piece of `range` that is looked for.

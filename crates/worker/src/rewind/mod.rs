@@ -20,6 +20,7 @@ mod descriptors;
 mod hot;
 mod image;
 mod kernel;
+mod mapping;
 mod process;
 mod regions;
 mod sanitized;

@@ -10,6 +10,7 @@
  *       scan     PAGEMAP_SCAN, which kernels before 6.7 do not have, with ENOTTY
  *       new      calls that engines of 2020 do not know: close_range, process_vm_readv, with EPERM
  *       mapping  private writable mappings of a file at an address that is taken, with EPERM
+ *       code     the same of executable ones
  *
  * The numbers are those of x86-64.
  */
@@ -33,6 +34,7 @@ const CLOSE_RANGE = 436;
 const PAGEMAP_SCAN = 0xc0606610;
 const MAP_PRIVATE_FIXED = 0x12;
 const PROT_READ_WRITE = 0x3;
+const PROT_READ_WRITE_EXEC = 0x7;
 
 // First and last of each row: acct … security (kernel modules, mounts, swap, clocks), keys, memory policies, namespaces, tracing,
 // userfaultfd, io_uring, the new calls for mounts, other processes' descriptors and memory.
@@ -78,6 +80,7 @@ foreach (explode(',', $argv[1]) as $what) {
         'scan' => $programs[] = refuse(IOCTL, ENOTTY, [1 => PAGEMAP_SCAN]),
         'new' => array_push($programs, refuse(CLOSE_RANGE, EPERM), refuse(PROCESS_VM_READV, EPERM)),
         'mapping' => $programs[] = refuse(MMAP, EPERM, [2 => PROT_READ_WRITE, 3 => MAP_PRIVATE_FIXED]),
+        'code' => $programs[] = refuse(MMAP, EPERM, [2 => PROT_READ_WRITE_EXEC, 3 => MAP_PRIVATE_FIXED]),
     };
 }
 $program = [...array_merge(...$programs), [RETURN_VALUE, 0, 0, ALLOW]];
@@ -101,4 +104,5 @@ if ($libc->prctl(38, 1, null, 0, 0) !== 0 || $libc->prctl(22, 2, FFI::addr($whol
     fwrite(STDERR, "the filter was refused\n");
     exit(1);
 }
-pcntl_exec($argv[2], array_slice($argv, 3), getenv());
+// As a shell finds it.
+pcntl_exec('/usr/bin/env', array_slice($argv, 2), getenv());
