@@ -26,7 +26,7 @@ import soak
 # Answers between two samples of memory and descriptors, as a part of all.
 SAMPLES = 25
 # Events that are no fault of the server: the application's own lines, and what it has to say of settings that are meant here.
-EXPECTED = ("php", "PHP does not log errors", "PHP runs as root")
+EXPECTED = ("php", "PHP does not log errors", "PHP runs as root", "the application answered with a server error")
 
 
 def main() -> None:
@@ -70,6 +70,7 @@ async def nasty(options: argparse.Namespace, folder: Path) -> bool:
             probe=await first_probe(server, options.mode),
             process=process_of(options.mode),
         )
+        await chaos.all_workers(server, options.workers, set())
         roles = soak.name_processes(server)
         begin = time.monotonic()
         seen = await load(server, options, plan, history)

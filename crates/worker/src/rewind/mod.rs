@@ -107,6 +107,8 @@ pub(crate) struct Rewinder {
     /// Long idle pieces: what a greedy request has left there is given back to the system now and then.
     idle: Vec<Range<usize>>,
     rewinds: u64,
+    /// Requests have left processes that go on.
+    has_children: bool,
     /// How often all memory was looked at.
     looks: u64,
 }
@@ -126,6 +128,7 @@ impl Rewinder {
             faults: 0,
             idle: Vec::new(),
             rewinds: 0,
+            has_children: false,
             looks: 0,
             image,
             pagemap,
@@ -168,8 +171,8 @@ impl Rewinder {
                 process::give_back(piece)?;
             }
         }
-        if look || touched.has(Touched::CHILDREN) {
-            process::bury_children();
+        if look || self.has_children || touched.has(Touched::CHILDREN) {
+            self.has_children = process::bury_children();
         }
         php.rewind();
         Ok(())

@@ -70,10 +70,16 @@ pub(super) fn give_back(piece: &Range<usize>) -> io::Result<()> {
     Ok(())
 }
 
-/// Buries children that the request has left and that are over.
-pub(super) fn bury_children() {
-    // The first call fails where there are none, which is nearly always.
-    while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+/// Buries children that requests have left and that are over. True: others are not.
+pub(super) fn bury_children() -> bool {
+    loop {
+        match rustix::process::wait(rustix::process::WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            // There is none.
+            Err(_) => return false,
+        }
+    }
 }
 
 /// Gives back what the C library's heap has grown by. It never shrinks by itself (see [`crate::process`]).
