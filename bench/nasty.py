@@ -127,7 +127,8 @@ def start(name: str, options: argparse.Namespace, mode: str, workers: int, folde
         lines += [f'isolation_method = "{options.method}"'] if options.method else []
     ini = "".join(f'{name} = "{value}"\n' for name, _, value in (one.partition("=") for one in options.ini))
     config = setup.write("hearth.toml", (
-        f'listen = "127.0.0.1:{setup.port}"\nroot = "{scenario.root}"\n\n[compression]\nalgorithms = []\n\n'
+        f'listen = "127.0.0.1:{setup.port}"\nadmin_socket = "{folder}/admin.sock"\nroot = "{scenario.root}"\n\n'
+        '[compression]\nalgorithms = []\n\n'
         '[log]\naccess = false\nformat = "json"\n'
         f'level = "warn"\n\n[pool.web]\n' + "\n".join(lines) + (f"\n\n[pool.web.ini]\n{ini}" if ini else "\n")
     ))
