@@ -159,6 +159,9 @@ fn own_position(fd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
     let Ok(position) = rustix::fs::tell(fd) else {
         return Ok(None);
     };
+    if is_lock_of_opcache(fd) {
+        return Ok(None);
+    }
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     // A file that may not be opened anew (its rights have changed) is shared, as under php-fpm after a fork.
     let kept = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC | OFlags::NOFOLLOW);
@@ -167,4 +170,12 @@ fn own_position(fd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
         rustix::fs::seek(fd, SeekFrom::Start(position))?;
     }
     Ok(Some(position))
+}
+
+/// OPcache's lock, an unlinked file that nobody reads or writes (php-src `ext/opcache/zend_shared_alloc.c`): to put back its position would
+/// be a system call for nothing after each request.
+fn is_lock_of_opcache(fd: BorrowedFd<'_>) -> bool {
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    name.is_ok_and(|name| name.to_string_lossy().contains("/.ZendSem."))
+        && rustix::fs::fstat(fd).is_ok_and(|file| file.st_nlink == 0)
 }
