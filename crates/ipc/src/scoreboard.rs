@@ -31,11 +31,27 @@ pub struct WorkerBlock {
     pub since: AtomicU64,
     /// Requests finished.
     pub requests: AtomicU64,
+    undone: [AtomicU64; 5],
 }
 
 // loom's atomics have other sizes.
 #[cfg(not(loom))]
 const _: () = assert!(std::mem::offset_of!(WorkerBlock, stage) == 128);
+
+/// What rewinding has taken of a worker so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Pages that were copied back.
+    pub copied: u64,
+    /// Pages of which the request's copy was dropped.
+    pub dropped: u64,
+    /// How often all memory was looked through for such pages.
+    pub looks: u64,
+    /// Pages that are copied back after each request at present, written to or not.
+    pub hot: u64,
+    /// Time, with all that is not memory.
+    pub nanoseconds: u64,
+}
 
 /// What the server wants of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +102,38 @@ impl WorkerBlock {
         self.request.store(0, Ordering::Relaxed);
         self.since.store(0, Ordering::Relaxed);
         self.requests.store(0, Ordering::Relaxed);
+        self.set_undone(&Undone::default());
+    }
+
+    /// Worker, after each rewind.
+    pub fn set_undone(&self, undone: &Undone) {
+        let Undone {
+            copied,
+            dropped,
+            looks,
+            hot,
+            nanoseconds,
+        } = *undone;
+        for (figure, value) in self.undone.iter().zip([copied, dropped, looks, hot, nanoseconds]) {
+            // Relaxed: figures for people.
+            figure.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// What rewinding has taken so far, by the worker's own word.
+    pub fn undone(&self) -> Undone {
+        // Relaxed: as above.
+        let [copied, dropped, looks, hot, nanoseconds] = self
+            .undone
+            .each_ref()
+            .map(|figure| figure.load(Ordering::Relaxed));
+        Undone {
+            copied,
+            dropped,
+            looks,
+            hot,
+            nanoseconds,
+        }
     }
 
     /// Server, before a signal: which request it is about, and what limit that has passed.

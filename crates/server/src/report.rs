@@ -208,11 +208,28 @@ pub(crate) struct Worker {
     pub(crate) requests: u64,
     /// What it runs.
     pub(crate) request: Option<Request>,
+    /// What it has taken to put the worker back, where requests are rewound.
+    pub(crate) rewind: Option<Rewind>,
     /// Where the system tells.
     pub(crate) memory: Option<Memory>,
     /// Where that is read.
     #[serde(skip)]
     pub(crate) smaps: Smaps,
+}
+
+/// What rewinding has taken of a worker since its fork, by its own word.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rewind {
+    /// Pages that were copied back.
+    pub(crate) copied_pages: u64,
+    /// Pages of which the request's copy was dropped.
+    pub(crate) dropped_pages: u64,
+    /// How often all memory was looked through.
+    pub(crate) looks: u64,
+    /// Pages that are copied after each request at present.
+    pub(crate) hot_pages: u64,
+    /// Time in all.
+    pub(crate) seconds: f64,
 }
 
 /// A worker's `/proc/self/smaps_rollup`, opened by itself: it shows that process for ever.

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ipc::control::{self, FromWorker};
 use ipc::logline::{self, Level};
-use ipc::scoreboard::WorkerBlock;
+use ipc::scoreboard::{Undone, WorkerBlock};
 use ipc::worker_side::{Exchange, Next, WorkerSide};
 
 use crate::body::{self, Body};
@@ -102,6 +102,11 @@ impl Host {
         self.complete();
         self.current = None;
         self.side.finished();
+    }
+
+    /// Tells what rewinding has taken so far.
+    pub(crate) fn tell_undone(&self, undone: &Undone) {
+        self.side.board().set_undone(undone);
     }
 
     /// Completes the response, unless that has been done.

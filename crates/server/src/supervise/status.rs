@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use ipc::scoreboard::Stage;
+use ipc::scoreboard::{Stage, Undone};
 use ipc::slot::WorkerId;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -125,6 +125,7 @@ impl Supervisor {
             age_seconds: seconds(age),
             requests: figures.requests,
             request,
+            rewind: rewind(&figures.undone, age),
             memory: None,
             smaps: worker.smaps.clone(),
         }
@@ -155,6 +156,17 @@ fn memory_of(Smaps(file): &Smaps) -> io::Result<report::Memory> {
 /// To milliseconds.
 pub(crate) fn seconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+/// Nothing where no request was rewound. The worker cannot have taken longer than it lives.
+fn rewind(undone: &Undone, age: Duration) -> Option<report::Rewind> {
+    (undone.nanoseconds > 0).then(|| report::Rewind {
+        copied_pages: undone.copied,
+        dropped_pages: undone.dropped,
+        looks: undone.looks,
+        hot_pages: undone.hot,
+        seconds: seconds(Duration::from_nanos(undone.nanoseconds).min(age)),
+    })
 }
 
 /// Time since `nanoseconds` of `CLOCK_MONOTONIC`, a worker's word.

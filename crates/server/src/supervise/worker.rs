@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ipc::control::{self, FromWorker, ToWorker};
-use ipc::scoreboard::{Stage, WorkerBlock};
+use ipc::scoreboard::{Stage, Undone, WorkerBlock};
 use ipc::server_side::WorkerMemory;
 use ipc::slot::{Gen, Incarnation, SlotId, WorkerId};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -279,6 +279,8 @@ pub(super) struct Figures {
     pub(super) since: u64,
     /// `None`: what it says makes no sense.
     pub(super) stage: Option<Stage>,
+    /// What rewinding has taken.
+    pub(super) undone: Undone,
     record: Record,
 }
 
@@ -302,6 +304,7 @@ impl Figures {
             running: Some(request).filter(|&id| stage == Some(Stage::Running) && held(id)),
             since: block.since.load(Ordering::Relaxed),
             stage,
+            undone: block.undone(),
             record: Record {
                 claimed: request != RequestId(0),
                 finished: block.requests.load(Ordering::Relaxed) > 0,

@@ -71,6 +71,25 @@ fn the_way_can_be_chosen() {
     );
 }
 
+#[test]
+fn the_status_tells_what_rewinding_takes() {
+    let server = start(&["pool.web.workers=1"]);
+    let told = |server: &Server| server.status()["pools"][0]["workers"][0]["rewind"].take();
+    assert_eq!(told(&server), Value::Null, "before the first request");
+    for _ in 0..20 {
+        assert_eq!(server.get("/count").status, 200);
+    }
+    let after = told(&server);
+    for figure in ["copied_pages", "dropped_pages", "hot_pages", "looks", "seconds"] {
+        assert!(after[figure].as_f64().unwrap() > 0.0, "{figure}: {after}");
+    }
+    // The first requests teach the worker what the others write to.
+    assert!(after["looks"].as_u64().unwrap() < 20, "{after}");
+    let server = start(&["pool.web.workers=1", "pool.web.isolation_method=fork"]);
+    assert_eq!(server.get("/count").status, 200);
+    assert_eq!(told(&server), Value::Null);
+}
+
 /// Once for each way of undoing a request.
 fn in_each_way(settings: &[&str], test: impl Fn(&Server)) {
     for way in ["pool.web.isolation_method=auto", "pool.web.isolation_method=fork"] {

@@ -62,11 +62,11 @@ fn try_rewind<E: Exchange + 'static>(image: &Image, php: &mut Php<E>) -> Result<
     for round in 0..ROUNDS {
         try_round(&mut rewinder, php, round)?;
     }
-    let looks = rewinder.looks;
+    let looks = rewinder.undone.looks;
     for _ in 0..QUIET_ROUNDS {
         rewinder.rewind(php).map_err(|stuck| stuck.to_string())?;
     }
-    if rewinder.looks - looks >= u64::from(QUIET_ROUNDS) {
+    if rewinder.undone.looks - looks >= u64::from(QUIET_ROUNDS) {
         return Err(
             "all memory was looked through after each of many requests that wrote nothing".to_owned(),
         );

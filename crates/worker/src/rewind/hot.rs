@@ -84,6 +84,11 @@ impl Hot {
         }
     }
 
+    /// How many pages are copied after each request.
+    pub(super) fn len(&self) -> usize {
+        self.pages.len() + self.own.len()
+    }
+
     /// Puts all of them back.
     pub(super) fn put_back(&self, image: &Image) {
         for entry in &self.pages {

@@ -28,6 +28,7 @@ mod verify;
 
 use std::io;
 use std::ops::Range;
+use std::time::Instant;
 
 pub(crate) use check::self_check;
 pub(crate) use descriptors::Descriptors;
@@ -36,6 +37,8 @@ pub(crate) use image::Image;
 use kernel::{Found, Looking, Pagemap};
 use process::State;
 pub(crate) use regions::PAGE;
+
+use ipc::scoreboard::Undone;
 
 use crate::php::{Exchange, Php};
 use crate::touched::{Memory, Touched};
@@ -109,8 +112,7 @@ pub(crate) struct Rewinder {
     rewinds: u64,
     /// Requests have left processes that go on.
     has_children: bool,
-    /// How often all memory was looked at.
-    looks: u64,
+    undone: Undone,
 }
 
 impl Rewinder {
@@ -129,7 +131,7 @@ impl Rewinder {
             idle: Vec::new(),
             rewinds: 0,
             has_children: false,
-            looks: 0,
+            undone: Undone::default(),
             image,
             pagemap,
             descriptors,
@@ -158,6 +160,7 @@ impl Rewinder {
     /// Undoes the last request. PHP waits on its stack, or has been left anywhere.
     pub(crate) fn rewind<E: Exchange + 'static>(&mut self, php: &mut Php<E>) -> Result<(), Stuck> {
         self.rewinds += 1;
+        let begun = Instant::now();
         let look = self.rewinds.is_multiple_of(LOOK_EVERY);
         let touched = php.touched();
         process::check(touched)?;
@@ -175,7 +178,14 @@ impl Rewinder {
             self.has_children = process::bury_children();
         }
         php.rewind();
+        self.undone.hot = self.hot.len() as u64;
+        self.undone.nanoseconds += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Ok(())
+    }
+
+    /// What all this has taken so far.
+    pub(crate) fn undone(&self) -> &Undone {
+        &self.undone
     }
 
     /// What is not as in the image, for people; empty if all is well. Takes some ten milliseconds.
@@ -192,12 +202,13 @@ impl Rewinder {
     fn put_back_memory(&mut self, unsure: bool) -> Result<(), Stuck> {
         process::set_heap_end(self.image.heap_end)?;
         self.hot.put_back(&self.image);
+        self.undone.copied += self.hot.len() as u64;
         let faults_now = faults();
         let mut has_moved = unsure || faults_now != self.faults;
         if has_moved {
             let explained = i64::from(self.put_back_trial()?);
             if unsure || faults_now != self.faults + explained {
-                self.looks += 1;
+                self.undone.looks += 1;
                 for index in 0..self.scanned.len() {
                     if let Some(range) = self.scanned.get(index).cloned() {
                         self.put_back_written(range)?;
@@ -257,13 +268,19 @@ impl Rewinder {
             let Some(page) = pages.get_mut(entry.number).filter(|page| !page.idle && !page.hot) else {
                 continue;
             };
-            if !page.mapped {
+            let is_warm = page.mapped && hot::warm_up(page);
+            if !page.mapped || is_warm {
                 hot::put_back(&self.image, entry);
-                self.hot.keep(&mut self.image, entry);
-            } else if hot::warm_up(page) {
-                hot::put_back(&self.image, entry);
-                self.hot.add(entry);
-            } else if cold.end == at {
+                self.undone.copied += 1;
+                if is_warm {
+                    self.hot.add(entry);
+                } else {
+                    self.hot.keep(&mut self.image, entry);
+                }
+                continue;
+            }
+            self.undone.dropped += 1;
+            if cold.end == at {
                 cold.end += PAGE;
             } else {
                 kernel::renew(&cold)?;

@@ -154,7 +154,7 @@ impl Way {
     }
 
     /// After the request, and after its response.
-    fn undo(&mut self, php: &mut Php<Host>) -> Step {
+    fn undo(&mut self, php: &mut Php<Host>, host: &Host) -> Step {
         let (rewinder, paranoid) = match self {
             Self::Classic | Self::Resident(_) => return Step::Next,
             Self::Rewound { rewinder, paranoid } => (rewinder, paranoid),
@@ -169,6 +169,7 @@ impl Way {
         if let Err(stuck) = rewinder.rewind(php) {
             return Step::Ended(Level::INFO, stuck.to_string().into());
         }
+        host.tell_undone(rewinder.undone());
         if *paranoid {
             match rewinder.differences() {
                 Ok(report) if report.is_empty() => {}
@@ -275,7 +276,7 @@ fn work(
         params = request::recycle(variables);
         host.end();
         let step = match step {
-            Step::Next => way.undo(&mut php),
+            Step::Next => way.undo(&mut php, &host),
             ended @ Step::Ended(..) => ended,
         };
         if let Step::Ended(level, why) = step {
