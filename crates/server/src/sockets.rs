@@ -1,6 +1,8 @@
-//! Unix sockets that listen, and their files: made, found to be served, taken over, removed.
+//! Sockets that listen. Here those of unix, and their files: made, found to be served, taken over, removed.
 //!
 //! Called by `edge` and `admin`. Runs in: server, on the main thread.
+
+pub(crate) mod tcp;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -26,6 +26,7 @@ use tracing::{debug, warn};
 use super::serve::{self, Answer, PATIENCE, REST};
 use super::{Ask, HEALTH, READY, STATUS};
 use crate::config::Config;
+use crate::sockets::tcp;
 
 /// Connections at a time.
 const SEATS: usize = 64;
@@ -51,7 +52,9 @@ struct Seat {
 impl ProbeListener {
     /// Listens at `address`.
     pub(crate) fn bind(address: SocketAddr, config: &Config) -> io::Result<Self> {
-        Ok(Self::adopt(TcpListener::bind(address)?, config))
+        let socket = tcp::bind(address)?;
+        socket.listen(tcp::BACKLOG)?;
+        Ok(Self::adopt(socket.into(), config))
     }
 
     /// One that listens already.

@@ -1,7 +1,7 @@
 //! Where the server listens, and what is spoken there. Read by `edge` and `app`. Runs in: server.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::file::Value;
@@ -117,10 +117,26 @@ pub(super) fn places(
         }
         all.push(Listen { place, protocol });
     }
+    leave_out_covered(&mut all);
     if texts.is_empty() {
         reader.wrong(origin, key, &shown, "expected at least one address");
     }
     Some(all)
+}
+
+/// A socket of `[::]` takes the connections of IPv4 as well: there is no second one for them.
+fn leave_out_covered(all: &mut Vec<Listen>) {
+    let is_any = |place: &Place, any: IpAddr, port: u16| matches!(place, Place::Tcp(address) if address.ip() == any && address.port() == port && port != 0);
+    let places: Vec<Place> = all.iter().map(|listen| listen.place.clone()).collect();
+    let is_covered = |place: &Place| {
+        let Place::Tcp(address) = place else { return false };
+        let port = address.port();
+        is_any(place, Ipv4Addr::UNSPECIFIED.into(), port)
+            && places
+                .iter()
+                .any(|other| is_any(other, Ipv6Addr::UNSPECIFIED.into(), port))
+    };
+    all.retain(|listen| !is_covered(&listen.place));
 }
 
 fn place(text: &str, dir: &Path) -> Result<Place, String> {
@@ -128,7 +144,7 @@ fn place(text: &str, dir: &Path) -> Result<Place, String> {
         if let Ok(port) = text.parse::<u16>() {
             return Err(missing_address(port));
         }
-        let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\"; or \
+        let form = "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\" or \"[::1]:8080\"; \":8080\" for all addresses; or \
                     \"unix:PATH\"";
         return to_address(text).map(Place::Tcp).ok_or_else(|| form.to_owned());
     };
@@ -144,6 +160,6 @@ fn place(text: &str, dir: &Path) -> Result<Place, String> {
 /// For a port that stands alone.
 pub(super) fn missing_address(port: u16) -> String {
     format!(
-        "a port alone does not say who may connect: write \"127.0.0.1:{port}\" in quotes for this machine, \"0.0.0.0:{port}\" for all"
+        "a port alone does not say who may connect: write \"127.0.0.1:{port}\" in quotes for this machine, \":{port}\" for all"
     )
 }

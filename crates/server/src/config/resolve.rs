@@ -214,7 +214,7 @@ fn address(reader: &mut Reader, key: &'static str) -> Option<SocketAddr> {
     if address.is_none() {
         let form = text.parse().map_or_else(
             |_| {
-                "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\", \"0.0.0.0:80\" or \"[::]:8080\""
+                "expected ADDRESS:PORT, for instance \"127.0.0.1:8080\" or \"[::1]:8080\"; or \":8080\" for all addresses"
                     .to_owned()
             },
             listen::missing_address,
@@ -224,12 +224,13 @@ fn address(reader: &mut Reader, key: &'static str) -> Option<SocketAddr> {
     address
 }
 
-/// `ADDRESS:PORT`, or `localhost:PORT`.
+/// `ADDRESS:PORT`, `localhost:PORT`, or `:PORT` for all addresses.
 pub(super) fn to_address(text: &str) -> Option<SocketAddr> {
-    let numeric = text
-        .strip_prefix("localhost:")
-        .map(|port| format!("127.0.0.1:{port}"));
-    numeric.as_deref().unwrap_or(text).parse().ok()
+    match text.split_once(':') {
+        Some(("localhost", port)) => format!("127.0.0.1:{port}").parse().ok(),
+        Some(("", port)) => format!("[::]:{port}").parse().ok(),
+        _ => text.parse().ok(),
+    }
 }
 
 /// A file that may have to be made, relative to `dir`.

@@ -176,10 +176,10 @@ level = 3
 ";
     let project = Project::new(&[("hearth.toml", file)]);
     let expected = "the configuration has 13 errors
-  DIR/hearth.toml:1: `listen` is \"8080\": a port alone does not say who may connect: write \"127.0.0.1:8080\" in quotes for this machine, \"0.0.0.0:8080\" for all
+  DIR/hearth.toml:1: `listen` is \"8080\": a port alone does not say who may connect: write \"127.0.0.1:8080\" in quotes for this machine, \":8080\" for all
   DIR/hearth.toml:2: unknown key `worker`; did you mean `pool.web.workers`?
   DIR/hearth.toml:5: `limits.header_bytes` is \"1 KiB\": must be from \"8 KiB\" to \"1 MiB\"
-  DIR/hearth.toml:6: `limits.body_timeout` is 30: expected a duration such as \"500 ms\", \"30 s\", \"2 min\" or \"1 h\"
+  DIR/hearth.toml:6: `limits.body_timeout` is 30: it has no unit; expected a duration such as \"500 ms\", \"30 s\", \"2 min\", \"1 h\" or \"1 d\"
   DIR/hearth.toml:7: `limits.connections` is \"many\": expected a whole number from 1 to 1000000
   DIR/hearth.toml:8: unknown key `limits.header_cuont`; did you mean `limits.header_count`?
   DIR/hearth.toml:11: `pool.web.mode` is \"worker\": expected \"classic\" or \"resident\"

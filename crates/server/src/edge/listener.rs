@@ -3,19 +3,17 @@
 //! Called by `app`; `listen` accepts on it. Runs in: server.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{SockRef, Type};
 
 use super::transport::Accepted;
 use crate::config::{Listen, Place, Protocol};
+use crate::sockets::tcp::BACKLOG;
 use crate::sockets::{self, Access, SocketFile};
-
-/// Connections the kernel holds until they are accepted (at most `net.core.somaxconn`).
-const BACKLOG: i32 = 4096;
 
 /// A listening socket that does not block. A unix socket's file goes with the last handle of it.
 #[derive(Debug)]
@@ -40,7 +38,7 @@ impl Listener {
     pub(crate) fn bind(listen: &Listen, group: Option<u32>) -> io::Result<Self> {
         match &listen.place {
             Place::Tcp(address) => {
-                let socket = bind_tcp(*address)?;
+                let socket = sockets::tcp::bind(*address)?;
                 socket.listen(BACKLOG)?;
                 Self::adopt(socket.into(), listen.protocol, Some(listen.clone()))
             }
@@ -61,7 +59,7 @@ impl Listener {
     /// Whether [`Self::bind`] would succeed; nobody can connect meanwhile, and no file is made.
     pub(crate) fn check(listen: &Listen) -> io::Result<()> {
         match &listen.place {
-            Place::Tcp(address) => bind_tcp(*address).map(drop),
+            Place::Tcp(address) => sockets::tcp::bind(*address).map(drop),
             Place::Unix(path) => sockets::check(path),
         }
     }
@@ -121,18 +119,6 @@ impl Listener {
             file.give_away();
         }
     }
-}
-
-/// A socket that has the address, and does not listen.
-fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(socket2::Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket)
 }
 
 impl Listening {

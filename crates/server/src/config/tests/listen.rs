@@ -33,6 +33,25 @@ fn there_may_be_several_listeners_and_unix_sockets() {
 }
 
 #[test]
+fn a_port_behind_a_colon_is_that_of_all_addresses() {
+    let project = Project::new(&[]);
+    let set = [
+        "listen=:8080",
+        "admin_listen=:9180",
+        "fastcgi.listen=[':9000', '0.0.0.0:9000']",
+    ];
+    let config = project.load(&set).config;
+    assert_eq!(shown(&config), "[::]:8080 fastcgi://[::]:9000");
+    assert_eq!(config.admin_listen, Some("[::]:9180".parse().unwrap()));
+    let both = project.load(&["listen=['0.0.0.0:80', '[::]:80', '0.0.0.0:81']"]);
+    assert_eq!(shown(&both.config), "[::]:80 0.0.0.0:81");
+    for set in ["listen=:", "listen=:http", "listen=:70000", "admin_listen=:"] {
+        let errors = project.errors(&[set]);
+        assert!(errors.contains("\":8080\" for all addresses"), "{set}: {errors}");
+    }
+}
+
+#[test]
 fn fastcgi_is_listened_for_beside_http_or_in_its_place() {
     let project = Project::new(&[]);
     let config = project.load(&["fastcgi.listen=127.0.0.1:9000"]).config;

@@ -101,7 +101,10 @@ fn what_no_process_can_have_is_refused() {
             "rlimits.cpu=500 ms",
             "`pool.web.rlimits.cpu` is \"500 ms\": expected a duration of whole",
         ),
-        ("max_age=5", "`pool.web.max_age` is 5: expected a duration"),
+        (
+            "max_age=5",
+            "`pool.web.max_age` is 5: it has no unit; expected a duration",
+        ),
         ("environment.A=5", "unknown key `pool.web.environment.A`"),
     ] {
         let errors = project.errors(&[&format!("pool.web.{set}")]);
