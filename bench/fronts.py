@@ -29,7 +29,7 @@ def hearth_config(setup: Setup, php_ini: Path, settings: str) -> Path:
     return setup.write(
         "hearth.toml",
         f'listen = "unix:{setup.folder}/http.sock"\nadmin_socket = "{setup.folder}/admin.sock"\nroot = "{scenario.root}"\n\n'
-        f'[fastcgi]\nlisten = "unix:{setup.folder}/fcgi.sock"\n\n[proxy]\ntrusted = ["unix"]\n\n'
+        f'[fastcgi]\nlisten = "unix:{setup.folder}/fcgi.sock"\n\n[trusted_proxies]\naddresses = ["unix"]\n\n'
         '[log]\naccess = false\nlevel = "warn"\nformat = "json"\n\n'
         f'[pool.web]\nmode = "resident"\nscript = "{scenario.resident_script}"\nwarmup_paths = {paths}\n{settings}\n'
         f'workers = {setup.workers}\nphp_ini = "{php_ini}"\n',

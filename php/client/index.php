@@ -15,7 +15,8 @@
  *   HEARTH_KEEP_FORWARDED   1: the X-Forwarded-* of the request are passed on, since a proxy in front of this host
  *                           sets them; '': they are the client's invention
  *
- * Hearth has to trust what is said of the client: `trusted = ["unix"]` in [proxy], or the address of this host.
+ * Hearth has to trust what is said of the client: `addresses = ["unix"]` in [trusted_proxies], or the address of this
+ * host.
  */
 
 declare(strict_types=1);

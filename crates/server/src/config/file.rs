@@ -40,10 +40,10 @@ pub(super) const SECTIONS: [&str; 11] = [
     "log",
     "pool",
     "pool.web",
-    "proxy",
     "rate",
     "tls",
     "tls.acme",
+    "trusted_proxies",
     "reload",
 ];
 

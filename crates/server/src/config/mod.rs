@@ -16,7 +16,6 @@ mod pattern;
 mod pool;
 mod process;
 mod project;
-mod proxy;
 mod rate;
 mod reader;
 mod resolve;
@@ -25,6 +24,7 @@ mod symfony;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod trusted_proxies;
 mod value;
 
 use std::collections::BTreeMap;
@@ -43,10 +43,10 @@ pub(crate) use pattern::Fit;
 pub(crate) use pattern::Pattern;
 pub(crate) use pool::{Health, Isolation, IsolationMethod, Mode, Pool, Recycling, Requests, Warmup};
 pub(crate) use process::Process;
-pub(crate) use proxy::{Proxy, ProxyHeader};
 pub(crate) use rate::{Rate, RateKey};
 pub(crate) use rules::{Action, ErrorPage, PAGE_BYTES, Rule};
 pub(crate) use tls::{CertificateFiles, ClientCertificates, Tls, TlsVersion};
+pub(crate) use trusted_proxies::{ProxyHeader, TrustedProxies};
 pub(crate) use value::format_duration;
 
 /// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
@@ -123,8 +123,8 @@ pub struct Config {
     pub limits: Limits,
     /// What web servers may ask for by FastCGI.
     pub fastcgi: FastCgi,
-    /// Proxies in front of it.
-    pub proxy: Proxy,
+    /// Proxies in front of it that are believed.
+    pub trusted_proxies: TrustedProxies,
     /// How often a client may ask. Default: as often as it likes.
     pub rate: Option<Rate>,
     /// Encryption.

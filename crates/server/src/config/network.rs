@@ -1,7 +1,7 @@
 //! Ranges of IP addresses, as they are written in lists of who may do something. Runs in: server.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// An address, or all that begin with the same bits: `10.0.0.0/8`, `::1`.
@@ -14,15 +14,39 @@ pub struct Network {
 impl Network {
     /// The addresses of this machine alone.
     pub const LOOPBACK: [Self; 2] = [
+        Self::v4([127, 0, 0, 0], 8),
         Self {
-            address: IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 0)),
-            bits: 8,
-        },
-        Self {
-            address: IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+            address: IpAddr::V6(Ipv6Addr::LOCALHOST),
             bits: 128,
         },
     ];
+
+    /// Networks that nobody reaches from outside: RFC 1918, loopback, link-local (RFC 3927, RFC 4291), RFC 4193.
+    pub const PRIVATE: [Self; 8] = [
+        Self::v4([10, 0, 0, 0], 8),
+        Self::v4([172, 16, 0, 0], 12),
+        Self::v4([192, 168, 0, 0], 16),
+        Self::LOOPBACK[0],
+        Self::LOOPBACK[1],
+        Self::v4([169, 254, 0, 0], 16),
+        Self::v6(0xfe80, 10),
+        Self::v6(0xfc00, 7),
+    ];
+
+    const fn v4([a, b, c, d]: [u8; 4], bits: u8) -> Self {
+        Self {
+            address: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
+            bits,
+        }
+    }
+
+    /// `first` are its first 16 bits.
+    const fn v6(first: u16, bits: u8) -> Self {
+        Self {
+            address: IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0)),
+            bits,
+        }
+    }
 
     /// Whether `address` is in it. One of IPv4 written as one of IPv6 (`::ffff:10.0.0.1`) is the one of IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -97,6 +121,46 @@ mod tests {
                 expected,
                 "{network} {address}"
             );
+        }
+    }
+
+    #[test]
+    fn private_are_the_networks_that_are_not_routed() {
+        let is_private = |address: &str| {
+            let address = address.parse().unwrap();
+            Network::PRIVATE.iter().any(|network| network.contains(address))
+        };
+        for address in [
+            "10.255.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "127.0.0.1",
+            "169.254.1.1",
+            "::ffff:10.0.0.1",
+            "::1",
+            "fe80::1",
+            "febf::1",
+            "fc00::1",
+            "fdff::1",
+        ] {
+            assert!(is_private(address), "{address}");
+        }
+        for address in [
+            "9.255.255.255",
+            "11.0.0.0",
+            "172.32.0.1",
+            "192.169.0.1",
+            "100.64.0.1",
+            "0.0.0.0",
+            "::",
+            "::2",
+            "fec0::1",
+            "fbff::1",
+            "fe00::1",
+            "2001:db8::1",
+        ] {
+            assert!(!is_private(address), "{address}");
         }
     }
 

@@ -367,6 +367,9 @@ impl Reader {
     }
 
     fn unknown(&self, key: &str, value: &Value) -> String {
+        if let Some(now) = renamed(key) {
+            return now;
+        }
         if let Some(known) = self
             .known
             .iter()
@@ -425,6 +428,17 @@ impl Reader {
             .filter(|(changes, _)| *changes <= likely)
             .map(|(_, known)| known)
     }
+}
+
+/// What is to be said of a key, or a table, that had another name before.
+fn renamed(key: &str) -> Option<String> {
+    if key == "proxy" {
+        let text = "the table `[proxy]` is `[trusted_proxies]` by now, and its key `trusted` is `addresses`";
+        return Some(text.to_owned());
+    }
+    let name = key.strip_prefix("proxy.")?;
+    let now = if name == "trusted" { "addresses" } else { name };
+    Some(format!("`{key}` is `trusted_proxies.{now}` by now"))
 }
 
 /// A dotted key without its table.

@@ -16,11 +16,11 @@ use super::limits::limits;
 use super::listen::{self, Listen, Place, Protocol};
 use super::process::process;
 use super::project::{names, project_folder};
-use super::proxy;
 use super::rate;
 use super::reader::Reader;
 use super::rules::{error_pages, internal, rules};
 use super::tls;
+use super::trusted_proxies::trusted_proxies;
 use super::{
     AdminSocket, ByteSize, Config, Health, Isolation, IsolationMethod, Loaded, Log, LogFormat, Pool,
     Recycling, Reload, Requests, Sources, Warmup,
@@ -81,7 +81,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         ),
         limits: limits(&mut reader),
         fastcgi: fastcgi(&mut reader),
-        proxy: proxy::proxy(&mut reader),
+        trusted_proxies: trusted_proxies(&mut reader),
         rate: rate::rate(&mut reader),
         compression: compression(&mut reader),
         log: log(&mut reader, &dir),

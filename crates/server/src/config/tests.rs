@@ -384,14 +384,35 @@ fn the_ready_line_names_address_workers_mode_and_php() {
 }
 
 #[test]
+fn a_setting_that_has_another_name_by_now_is_told_it() {
+    let file = "[proxy]\ntrusted = ['127.0.0.1']\nheaders = []\n";
+    let expected = "DIR/hearth.toml:1: the table `[proxy]` is `[trusted_proxies]` by now, and its key `trusted` is `addresses`";
+    assert_eq!(Project::new(&[("hearth.toml", file)]).errors(&[]), expected);
+    let project = Project::new(&[]);
+    for (set, now) in [
+        (
+            "proxy.trusted=unix",
+            "`proxy.trusted` is `trusted_proxies.addresses` by now",
+        ),
+        (
+            "proxy.protocol=true",
+            "`proxy.protocol` is `trusted_proxies.protocol` by now",
+        ),
+    ] {
+        assert_eq!(project.errors(&[set]), format!("--set {set}: {now}"));
+    }
+}
+
+#[test]
 fn proxies_and_rates_are_read() {
     let project = Project::new(&[]);
     let set = [
-        "proxy.trusted=['10.0.0.0/8', 'unix']",
-        "proxy.headers=['Forwarded']",
+        "trusted_proxies.addresses=['private', '192.0.2.7', 'unix']",
+        "trusted_proxies.headers=['Forwarded']",
     ];
-    let proxy = project.load(&set).config.proxy;
+    let proxy = project.load(&set).config.trusted_proxies;
     assert!(proxy.trusts(None) && proxy.trusts(Some([10, 1, 2, 3].into())));
+    assert!(proxy.trusts(Some([192, 0, 2, 7].into())));
     assert!(!proxy.trusts(Some([11, 0, 0, 0].into())));
     assert_eq!(proxy.headers, [ProxyHeader::Forwarded]);
     assert!(project.load(&[]).config.rate.is_none());
@@ -404,13 +425,13 @@ fn proxies_and_rates_are_read() {
     assert_eq!(rate.key, RateKey::Header("x-api-key".parse().unwrap()));
     for (set, expected) in [
         (
-            "proxy.trusted=localhost",
-            "--set proxy.trusted=localhost: `proxy.trusted` is [\"localhost\"]: \"localhost\": expected an address or a network, for \
-             instance \"10.0.0.7\", \"10.0.0.0/8\" or \"fd00::/8\"; or \"unix\" for clients over unix sockets",
+            "trusted_proxies.addresses=localhost",
+            "--set trusted_proxies.addresses=localhost: `trusted_proxies.addresses` is [\"localhost\"]: \"localhost\": expected an \
+             address or a network, for instance \"10.0.0.7\", \"10.0.0.0/8\" or \"fd00::/8\"; \"private\" for all private networks; or \"unix\" for clients over unix sockets",
         ),
         (
-            "proxy.headers=['via']",
-            "--set proxy.headers=['via']: `proxy.headers` is [\"via\"]: \"via\" is none of forwarded, x-forwarded-for, \
+            "trusted_proxies.headers=['via']",
+            "--set trusted_proxies.headers=['via']: `trusted_proxies.headers` is [\"via\"]: \"via\" is none of forwarded, x-forwarded-for, \
              x-forwarded-proto, x-forwarded-host, x-forwarded-port, x-real-ip",
         ),
         (

@@ -127,7 +127,7 @@ pub(super) async fn serve<B: Backend>(mut socket: Transport, shared: Arc<Shared<
     let Some(mut addresses) = introduce(&mut socket, &config, &shared).await else {
         return;
     };
-    let is_trusted = config.proxy.trusts(addresses.client);
+    let is_trusted = config.trusted_proxies.trusts(addresses.client);
     let place = match addresses.client {
         // A proxy's connections are those of many clients.
         Some(client) if !is_trusted => {
@@ -317,7 +317,7 @@ async fn introduce<B: Backend>(
     shared: &Shared<B>,
 ) -> Option<Addresses> {
     let addresses = socket.addresses().ok()?;
-    if !config.proxy.protocol || !config.proxy.trusts(addresses.client) {
+    if !config.trusted_proxies.protocol || !config.trusted_proxies.trusts(addresses.client) {
         return Some(addresses);
     }
     let mut stopped = pin!(shared.stopped.notified());

@@ -50,7 +50,7 @@ impl Record {
     /// `head` asks for the host that a trusted proxy names, from now on.
     pub(super) fn begin(client: Arc<Client>, head: &mut request::Parts, unread: bool) -> Self {
         let addresses = if client.is_trusted {
-            forwarded::apply(head, &client.addresses, &client.config.proxy)
+            forwarded::apply(head, &client.addresses, &client.config.trusted_proxies)
         } else {
             None
         };

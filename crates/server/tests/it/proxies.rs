@@ -13,7 +13,8 @@ fn ask(client: &mut RawClient, lines: &str) -> Raw {
 
 #[test]
 fn php_sees_the_client_that_a_trusted_proxy_names() {
-    let settings = ["proxy.trusted=[\"127.0.0.1\", \"10.0.0.0/8\"]"];
+    // This machine and 10.0.0.1 among others.
+    let settings = ["trusted_proxies.addresses=[\"private\"]"];
     in_each_mode(&settings, |server| {
         let mut client = RawClient::connect(server.address());
         // A proxy that sets these two passes on what a client has said of host and port.
@@ -34,9 +35,12 @@ fn php_sees_the_client_that_a_trusted_proxy_names() {
 
 #[test]
 fn php_sees_the_host_and_port_that_a_proxy_names_where_they_are_asked_for() {
-    let headers = "proxy.headers=[\"x-forwarded-for\", \"x-forwarded-proto\", \"x-forwarded-host\", \"x-forwarded-port\"]";
+    let headers = "trusted_proxies.headers=[\"x-forwarded-for\", \"x-forwarded-proto\", \"x-forwarded-host\", \"x-forwarded-port\"]";
     in_each_mode(
-        &["proxy.trusted=[\"127.0.0.1\", \"10.0.0.0/8\"]", headers],
+        &[
+            "trusted_proxies.addresses=[\"127.0.0.1\", \"10.0.0.0/8\"]",
+            headers,
+        ],
         |server| {
             let mut client = RawClient::connect(server.address());
             for (more, port) in [("", 443), ("X-Forwarded-Port: 4444\r\n", 4444)] {
@@ -52,7 +56,7 @@ fn php_sees_the_host_and_port_that_a_proxy_names_where_they_are_asked_for() {
 
 #[test]
 fn php_sees_the_peer_where_nobody_is_trusted() {
-    in_each_mode(&["proxy.trusted=[\"10.0.0.0/8\"]"], |server| {
+    in_each_mode(&["trusted_proxies.addresses=[\"10.0.0.0/8\"]"], |server| {
         let mut client = RawClient::connect(server.address());
         let text = ask(&mut client, LINES).text();
         let words: Vec<&str> = text.splitn(8, ' ').collect();
@@ -68,7 +72,10 @@ fn php_sees_the_peer_where_nobody_is_trusted() {
 
 #[test]
 fn php_sees_the_client_of_the_proxy_protocol() {
-    let settings = ["proxy.trusted=[\"127.0.0.1\"]", "proxy.protocol=true"];
+    let settings = [
+        "trusted_proxies.addresses=[\"127.0.0.1\"]",
+        "trusted_proxies.protocol=true",
+    ];
     in_each_mode(&settings, |server| {
         let mut client = RawClient::connect(server.address());
         client

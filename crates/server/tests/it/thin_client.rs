@@ -46,7 +46,7 @@ impl Host {
     fn serve(&self, app: &App, settings: &[&str]) -> Server {
         let socket = self.folder.file("hearth.sock");
         let listen = format!("listen=['127.0.0.1:0', 'unix:{}']", socket.display());
-        let all: Vec<&str> = [&*listen, "proxy.trusted=['unix']"]
+        let all: Vec<&str> = [&*listen, "trusted_proxies.addresses=['unix']"]
             .into_iter()
             .chain(settings.iter().copied())
             .collect();

@@ -11,7 +11,7 @@ use http::header::{FORWARDED, HOST, HeaderMap, HeaderValue};
 use http::{Uri, request};
 
 use super::{Addresses, Scheme};
-use crate::config::{Proxy, ProxyHeader};
+use crate::config::{ProxyHeader, TrustedProxies};
 use crate::edge::check;
 
 /// A hop by its address, with its port where that is known.
@@ -31,7 +31,7 @@ struct Said {
 pub(in crate::edge) fn apply(
     head: &mut request::Parts,
     addresses: &Addresses,
-    proxy: &Proxy,
+    proxy: &TrustedProxies,
 ) -> Option<Box<Addresses>> {
     let said = read(&head.headers, proxy);
     // What is refused is refused as it came.
@@ -79,7 +79,7 @@ fn port_of(head: &request::Parts) -> Option<u16> {
     number(std::str::from_utf8(port).ok()?.strip_prefix(':')?)
 }
 
-fn read(headers: &HeaderMap, proxy: &Proxy) -> Said {
+fn read(headers: &HeaderMap, proxy: &TrustedProxies) -> Said {
     let wants = |header| proxy.headers.contains(&header);
     if wants(ProxyHeader::Forwarded) && headers.contains_key(FORWARDED) {
         return forwarded(headers, proxy);
@@ -117,7 +117,10 @@ fn read(headers: &HeaderMap, proxy: &Proxy) -> Said {
 
 /// The client by a list of hops, and how many of them were walked: to the first that is not trusted. One that is not understood ends it, since
 /// nobody knows then who has written what is before it.
-fn walk(hops: impl DoubleEndedIterator<Item = Option<Node>>, proxy: &Proxy) -> (Option<Node>, usize) {
+fn walk(
+    hops: impl DoubleEndedIterator<Item = Option<Node>>,
+    proxy: &TrustedProxies,
+) -> (Option<Node>, usize) {
     let (mut client, mut count) = (None, 0);
     for hop in hops.rev() {
         count += 1;
@@ -131,7 +134,7 @@ fn walk(hops: impl DoubleEndedIterator<Item = Option<Node>>, proxy: &Proxy) -> (
 }
 
 /// RFC 7239 §4: an element a hop, with parameters each.
-fn forwarded(headers: &HeaderMap, proxy: &Proxy) -> Said {
+fn forwarded(headers: &HeaderMap, proxy: &TrustedProxies) -> Said {
     let lines = texts(headers, FORWARDED.as_str());
     let elements: Vec<&str> = lines.iter().flat_map(|line| elements(line)).collect();
     let parameter = |element: &str, wanted: &str| {
@@ -252,15 +255,15 @@ fn number(text: &str) -> Option<u16> {
 mod tests {
     use super::*;
 
-    fn proxy(headers: &[ProxyHeader]) -> Proxy {
-        Proxy {
-            trusted: vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()],
+    fn proxy(headers: &[ProxyHeader]) -> TrustedProxies {
+        TrustedProxies {
+            addresses: vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()],
             headers: headers.to_vec(),
-            ..Proxy::default()
+            ..TrustedProxies::default()
         }
     }
 
-    fn all() -> Proxy {
+    fn all() -> TrustedProxies {
         proxy(&[
             ProxyHeader::Forwarded,
             ProxyHeader::For,
@@ -272,7 +275,7 @@ mod tests {
     }
 
     /// Client, port, scheme, host and port of the server as `lines` say them.
-    fn said(lines: &[(&'static str, &str)], proxy: &Proxy) -> String {
+    fn said(lines: &[(&'static str, &str)], proxy: &TrustedProxies) -> String {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());

@@ -7,15 +7,15 @@ use std::time::Duration;
 use socket2::SockRef;
 
 use super::{Server, read_all, statuses, wait_for_log};
-use crate::config::{Config, Mode, Proxy, Rate, RateKey};
+use crate::config::{Config, Mode, Rate, RateKey, TrustedProxies};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn trusting(config: &mut Config, protocol: bool) {
-    config.proxy = Proxy {
-        trusted: vec!["127.0.0.0/8".parse().unwrap()],
+    config.trusted_proxies = TrustedProxies {
+        addresses: vec!["127.0.0.0/8".parse().unwrap()],
         protocol,
-        ..Proxy::default()
+        ..TrustedProxies::default()
     };
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::config::{
     AdminSocket, Compression, Config, FastCgi, Health, Isolation, IsolationMethod, Limits, Listen, Log,
-    LogFormat, Mode, Place, Pool, Process, Protocol, Proxy, Recycling, Reload, Requests, Tls, Warmup,
+    LogFormat, Mode, Place, Pool, Process, Protocol, Recycling, Reload, Requests, Tls, TrustedProxies,
+    Warmup,
 };
 
 pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
@@ -20,7 +21,7 @@ pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
         reactors: 1,
         limits: Limits::default(),
         fastcgi: FastCgi::default(),
-        proxy: Proxy::default(),
+        trusted_proxies: TrustedProxies::default(),
         rate: None,
         tls: Tls::default(),
         compression: Compression::default(),

@@ -89,7 +89,7 @@ fn what_a_proxy_passes_on_is_answered_in_http_1() {
     let server = serve(&RESIDENT);
     let socket = offer(&server, "/a", "X-Forwarded-For: 192.0.2.1\r\n");
     assert_eq!(status(&socket), "HTTP/1.1 200 OK");
-    let trusting = serve(&["proxy.trusted=['127.0.0.0/8']"]);
+    let trusting = serve(&["trusted_proxies.addresses=['127.0.0.0/8']"]);
     assert_eq!(status(&offer(&trusting, "/a", "")), "HTTP/1.1 200 OK");
 }
 

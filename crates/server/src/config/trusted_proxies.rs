@@ -1,4 +1,4 @@
-//! `[proxy]`: who may say for whom it speaks, and how. Read by `edge`. Runs in: server.
+//! `[trusted_proxies]`: who may say for whom it speaks, and how. Read by `edge`. Runs in: server.
 
 use std::net::IpAddr;
 
@@ -6,14 +6,16 @@ use super::file::Value;
 use super::network::Network;
 use super::reader::Reader;
 
-/// What `proxy.trusted` has for clients over unix sockets.
+/// What `trusted_proxies.addresses` has for clients over unix sockets.
 const UNIX: &str = "unix";
+/// What it has for the addresses of networks that nobody reaches from outside.
+const PRIVATE: &str = "private";
 
-/// Proxies in front of the server.
+/// Proxies in front of the server that are believed.
 #[derive(Clone, Debug)]
-pub struct Proxy {
+pub struct TrustedProxies {
     /// Addresses of those that are believed. Default: none.
-    pub trusted: Vec<Network>,
+    pub addresses: Vec<Network>,
     /// Whether what connects over a unix socket is believed. Default: no.
     pub unix: bool,
     /// Whether they send a header of the PROXY protocol first. Default: no.
@@ -50,10 +52,10 @@ impl ProxyHeader {
     ];
 }
 
-impl Default for Proxy {
+impl Default for TrustedProxies {
     fn default() -> Self {
         Self {
-            trusted: Vec::new(),
+            addresses: Vec::new(),
             unix: false,
             protocol: false,
             headers: vec![ProxyHeader::For, ProxyHeader::Proto],
@@ -61,35 +63,38 @@ impl Default for Proxy {
     }
 }
 
-impl Proxy {
+impl TrustedProxies {
     /// Whether this peer is believed; `None` is one that came over a unix socket.
     pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
         match peer {
-            Some(address) => self.trusted.iter().any(|network| network.contains(address)),
+            Some(address) => self.addresses.iter().any(|network| network.contains(address)),
             None => self.unix,
         }
     }
 }
 
-pub(super) fn proxy(reader: &mut Reader) -> Proxy {
-    let mut proxy = Proxy::default();
-    if let Some((texts, origin)) = reader.list("proxy.trusted") {
+pub(super) fn trusted_proxies(reader: &mut Reader) -> TrustedProxies {
+    const ADDRESSES: &str = "trusted_proxies.addresses";
+    const HEADERS: &str = "trusted_proxies.headers";
+    let mut proxies = TrustedProxies::default();
+    if let Some((texts, origin)) = reader.list(ADDRESSES) {
         for text in &texts {
             match text.parse() {
-                _ if text == UNIX => proxy.unix = true,
-                Ok(network) => proxy.trusted.push(network),
+                _ if text == UNIX => proxies.unix = true,
+                _ if text == PRIVATE => proxies.addresses.extend(Network::PRIVATE),
+                Ok(network) => proxies.addresses.push(network),
                 Err(()) => {
                     let why = format!(
                         "\"{text}\": expected an address or a network, for instance \"10.0.0.7\", \"10.0.0.0/8\" or \"fd00::/8\"; \
-                         or \"{UNIX}\" for clients over unix sockets"
+                         \"{PRIVATE}\" for all private networks; or \"{UNIX}\" for clients over unix sockets"
                     );
-                    reader.wrong(origin.clone(), "proxy.trusted", &Value::List(texts.clone()), &why);
+                    reader.wrong(origin.clone(), ADDRESSES, &Value::List(texts.clone()), &why);
                 }
             }
         }
     }
-    proxy.protocol = reader.switch("proxy.protocol", false);
-    if let Some((texts, origin)) = reader.list("proxy.headers") {
+    proxies.protocol = reader.switch("trusted_proxies.protocol", false);
+    if let Some((texts, origin)) = reader.list(HEADERS) {
         let mut headers = Vec::new();
         for text in &texts {
             let known = ProxyHeader::NAMES
@@ -100,10 +105,10 @@ pub(super) fn proxy(reader: &mut Reader) -> Proxy {
             } else {
                 let names: Vec<&str> = ProxyHeader::NAMES.iter().map(|(name, _)| *name).collect();
                 let why = format!("\"{text}\" is none of {}", names.join(", "));
-                reader.wrong(origin.clone(), "proxy.headers", &Value::List(texts.clone()), &why);
+                reader.wrong(origin.clone(), HEADERS, &Value::List(texts.clone()), &why);
             }
         }
-        proxy.headers = headers;
+        proxies.headers = headers;
     }
-    proxy
+    proxies
 }
