@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app::Launch;
-use crate::config::{Errors, Problem, Reading, Sources};
+use crate::config::{Errors, Problem, Reading, Sources, variables};
 
 /// Serves until it is told to stop: `app::run`.
 pub type Run = fn(Launch) -> anyhow::Result<()>;
@@ -38,6 +38,8 @@ Exit status:
   2  wrong usage, or an error in the configuration
 
 Environment:
+  HEARTH_…  a setting, stronger than the file and weaker than flags: HEARTH_LISTEN, HEARTH_POOL_WEB_WORKERS
+  PORT      port to listen on, at all addresses, unless HEARTH_LISTEN or --listen says where
   RUST_LOG  log filter, for instance \"hearth=debug\"; overrides log.level and log.php_level
   NO_COLOR  if set and not empty, no colours";
 
@@ -226,6 +228,7 @@ impl From<Settings> for Sources {
             file: flags.config,
             listen: flags.listen,
             https: None,
+            environment: variables(),
             set: flags.set,
             dev: false,
             reading: Reading::Disk,

@@ -13,7 +13,7 @@ use super::table::{Side, Table, count, mebibytes, plain, rough};
 use super::{Failure, Target, Watching};
 use crate::admin::client::{self, AskError, Message};
 use crate::admin::{self, place};
-use crate::config::{AdminSocket, Config, Sources};
+use crate::config::{AdminSocket, Config, Sources, variables};
 use crate::report::{Generation, Pool, ServerState, Status, Trouble, Worker, WorkerState};
 
 /// Pause between two looks.
@@ -56,6 +56,7 @@ pub(super) fn send(target: &Target, message: Message<'_>) -> Result<Value, Failu
         dir: target.dir.clone(),
         file: target.config.clone(),
         set: target.set.clone(),
+        environment: variables(),
         ..Sources::default()
     };
     let (names, set) = Config::admin_socket(&sources)?;

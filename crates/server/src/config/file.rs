@@ -1,4 +1,4 @@
-//! Settings as written: the TOML file with the flags laid over it, as one flat list of dotted keys.
+//! Settings as written: the TOML file with the environment and the flags laid over it, as one flat list of dotted keys.
 //!
 //! Knows where each value was written, so that every error can say so. Does not know which keys exist or what they
 //! mean: that is `reader`. Called by `resolve`. Runs in: server.
@@ -52,6 +52,8 @@ pub(super) const SECTIONS: [&str; 11] = [
 pub enum Origin {
     /// Line of the configuration file, counted from 1; 0 is the file as a whole.
     File(String, usize),
+    /// The variable of this name.
+    Environment(String),
     /// The flag as typed.
     Flag(String),
     /// The project folder.
@@ -63,7 +65,7 @@ impl fmt::Display for Origin {
         match self {
             Self::File(path, 0) => f.write_str(path),
             Self::File(path, line) => write!(f, "{path}:{line}"),
-            Self::Flag(text) | Self::Dir(text) => f.write_str(text),
+            Self::Environment(text) | Self::Flag(text) | Self::Dir(text) => f.write_str(text),
         }
     }
 }
@@ -183,13 +185,14 @@ impl File {
             .then(|| path.strip_prefix(".").unwrap_or(&path).to_owned())
     }
 
-    /// Reads the file that `sources` names, else `hearth.toml` in `DIR` if there is one, then the flags.
+    /// Reads the file that `sources` names, else `hearth.toml` in `DIR` if there is one, then the environment, then the flags.
     pub(super) fn read(sources: &Sources) -> Self {
         let mut file = Self::default();
         match &sources.reading {
             Reading::Earlier(text) => file.add_read(text.as_ref()),
             Reading::Disk => Self::path_of(sources).iter().for_each(|path| file.add_file(path)),
         }
+        file.add_environment(&sources.environment);
         for text in &sources.set {
             file.add_set(text);
         }
@@ -267,7 +270,12 @@ impl File {
             self.problems.push(Problem { origin, text });
             return;
         };
-        let (key, typed) = (key.trim(), typed.trim());
+        self.add_typed(key.trim(), typed, &origin);
+    }
+
+    /// A value that was not written in a file: read as TOML, else taken as a string.
+    pub(super) fn add_typed(&mut self, key: &str, typed: &str, origin: &Origin) {
+        let typed = typed.trim();
         let value = DeValue::parse(typed).map_or_else(|_| DeValue::String(typed.into()), Spanned::into_inner);
         match value {
             DeValue::Table(table) => {
@@ -280,7 +288,7 @@ impl File {
                 let setting = Setting {
                     value: plain(value),
                     typed: Some(typed.to_owned()),
-                    origin,
+                    origin: origin.clone(),
                 };
                 self.settings.insert(key.to_owned(), setting);
             }

@@ -7,6 +7,7 @@ mod acme;
 mod compression;
 mod detect;
 mod entry;
+mod environment;
 mod fastcgi;
 mod file;
 mod limits;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub(crate) use acme::{Acme, Challenge};
 pub(crate) use compression::{Coding, Compression};
+pub(crate) use environment::{Variable, variables};
 pub(crate) use fastcgi::FastCgi;
 pub(crate) use file::{Errors, Origin, Problem};
 pub(crate) use limits::{ByteSize, Limits};
@@ -49,13 +51,15 @@ pub(crate) use tls::{CertificateFiles, ClientCertificates, Tls, TlsVersion};
 pub(crate) use trusted_proxies::{ProxyHeader, TrustedProxies};
 pub(crate) use value::format_duration;
 
-/// Where settings come from. A flag overrides the file; what neither names is detected or has a default.
+/// Where settings come from. A flag overrides the environment, that the file; what none names is detected or has a default.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// The project folder.
     pub dir: PathBuf,
     /// The configuration file. Default: `hearth.toml` in the project folder, if there is one.
     pub file: Option<PathBuf>,
+    /// Variables of the environment that may be settings.
+    pub environment: Vec<Variable>,
     /// Value of `--listen`; overrides every other `listen`.
     pub listen: Option<String>,
     /// A certificate with its key, for `--https`: what is used unless the settings name another.

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Text;
+use super::environment;
 use super::file::{
     Errors, FIRST_POOL, File, Origin, Problem, RULES, SECTIONS, Setting, Value, as_first_pool,
 };
@@ -30,6 +31,14 @@ pub(super) struct Reader {
     file: File,
     known: BTreeSet<&'static str>,
     pool: String,
+}
+
+/// What is known when all has been read.
+pub(super) struct Finished {
+    /// The keys that exist.
+    pub(super) keys: BTreeSet<&'static str>,
+    /// Variables of the environment that only look like settings.
+    pub(super) strangers: BTreeSet<String>,
 }
 
 impl Reader {
@@ -345,15 +354,30 @@ impl Reader {
         self.file.problems.push(Problem { origin, text });
     }
 
-    /// Ends the reading: keys that nobody asked for are problems. Returns the keys that exist.
-    pub(super) fn finish(mut self) -> Result<BTreeSet<&'static str>, Errors> {
+    /// Ends the reading: keys that nobody asked for are problems.
+    pub(super) fn finish(mut self) -> Result<Finished, Errors> {
+        let mut strangers = BTreeSet::new();
         for (key, setting) in std::mem::take(&mut self.file.settings) {
-            let text = self.unknown(&key, &setting.value);
-            self.problem(setting.origin, text);
+            let text = match &setting.origin {
+                Origin::Environment(name) => {
+                    let text = self.unknown_variable(name, &key, &setting.value);
+                    if text.is_none() {
+                        strangers.insert(name.clone());
+                    }
+                    text
+                }
+                _ => Some(self.unknown(&key, &setting.value)),
+            };
+            if let Some(text) = text {
+                self.problem(setting.origin, text);
+            }
         }
         let mut problems = self.file.problems;
         if problems.is_empty() {
-            return Ok(self.known);
+            return Ok(Finished {
+                keys: self.known,
+                strangers,
+            });
         }
         problems.sort();
         problems.dedup();
@@ -364,6 +388,39 @@ impl Reader {
         self.known.insert(key);
         let key = self.key(key);
         self.file.settings.remove(&key)
+    }
+
+    /// `None`: it may well be a variable of somebody else's.
+    fn unknown_variable(&self, name: &str, key: &str, value: &Value) -> Option<String> {
+        if environment::is_of_kubernetes(name, value) {
+            return None;
+        }
+        if key == "port" {
+            let text = format!("no setting has this name; write HEARTH_LISTEN=:{value}, or PORT={value}");
+            return Some(text);
+        }
+        let table = format!("{key}.");
+        let is_table = self.known.iter().any(|known| known.starts_with(&table));
+        if is_table {
+            return Some(self.unknown(key, value));
+        }
+        let is_ours = environment::is_in_section(name);
+        // Else it may be anything that begins with our name: it has to be very much like a setting.
+        let most = if is_ours {
+            likely(key)
+        } else {
+            (name_of(key).chars().count() / 3).max(1)
+        };
+        match self.nearest_of_pool(key, most) {
+            Some(near) => Some(format!(
+                "no setting has this name; did you mean `{}` (`{near}`)?",
+                environment::name_of(&near)
+            )),
+            None if is_ours => Some(format!(
+                "no setting has this name (`{key}`); docs/config.toml lists the keys that exist"
+            )),
+            None => None,
+        }
     }
 
     fn unknown(&self, key: &str, value: &Value) -> String {
@@ -394,38 +451,39 @@ impl Reader {
                 "`{key}` is {value}: `web` gets what no other pool gets, so it has none; name them for the others"
             );
         }
+        match self.nearest_of_pool(key, likely(key)) {
+            Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
+            None => format!("unknown key `{key}`; docs/config.toml lists the keys that exist"),
+        }
+    }
+
+    /// As [`Self::nearest`], of the pool that `key` is about.
+    fn nearest_of_pool(&self, key: &str, most: usize) -> Option<String> {
         let pool = key
             .strip_prefix("pool.")
             .and_then(|rest| rest.split_once('.'))
             .map_or(FIRST_POOL, |(pool, _)| pool);
         let near = if pool == FIRST_POOL {
-            self.nearest(key, &OF_OTHER_POOLS)
+            self.nearest(key, &OF_OTHER_POOLS, most)
         } else {
-            self.nearest(&as_first_pool(key), &[])
+            self.nearest(&as_first_pool(key), &[], most)
         };
-        match near {
-            Some(near) => {
-                let near = near.replacen("pool.web.", &format!("pool.{pool}."), 1);
-                format!("unknown key `{key}`; did you mean `{near}`?")
-            }
-            None => format!("unknown key `{key}`; docs/config.toml lists the keys that exist"),
-        }
+        near.map(|near| near.replacen("pool.web.", &format!("pool.{pool}."), 1))
     }
 
-    /// The key with the fewest changed characters, if that is few; standing in another table counts as one.
-    fn nearest(&self, key: &str, except: &[&str]) -> Option<&'static str> {
-        let wanted = name(key);
-        let likely = wanted.chars().count().div_ceil(3).max(2);
+    /// The key with the fewest changed characters, `most` of them; standing in another table counts as one.
+    fn nearest(&self, key: &str, except: &[&str], most: usize) -> Option<&'static str> {
+        let wanted = name_of(key);
         let known = self.known.iter().filter(|known| !except.contains(known));
         let distances = known.map(|known| {
             (
-                distance(known, key).min(1 + distance(name(known), wanted)),
+                distance(known, key).min(1 + distance(name_of(known), wanted)),
                 *known,
             )
         });
         distances
             .min()
-            .filter(|(changes, _)| *changes <= likely)
+            .filter(|(changes, _)| *changes <= most)
             .map(|(_, known)| known)
     }
 }
@@ -441,8 +499,13 @@ fn renamed(key: &str) -> Option<String> {
     Some(format!("`{key}` is `trusted_proxies.{now}` by now"))
 }
 
+/// How many changed characters of a key may be a slip.
+fn likely(key: &str) -> usize {
+    name_of(key).chars().count().div_ceil(3).max(2)
+}
+
 /// A dotted key without its table.
-fn name(key: &str) -> &str {
+fn name_of(key: &str) -> &str {
     key.rsplit_once('.').map_or(key, |(_, name)| name)
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::compression::compression;
 use super::entry::{Entry, entry};
+use super::environment;
 use super::fastcgi::fastcgi;
 use super::file::{ADMIN_INI, Errors, FIRST_POOL, File, INI, Origin, Value};
 use super::limits::limits;
@@ -99,13 +100,16 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         file,
         dir,
     };
-    let keys = reader.finish()?;
+    let read = reader.finish()?;
+    if let Some(reason) = environment::reason(&origins, &read.strangers) {
+        reasons.insert(usize::from(config.file.is_some()), reason);
+    }
     let loaded = Loaded {
         config,
         reasons,
         origins,
     };
-    Ok((loaded, keys))
+    Ok((loaded, read.keys))
 }
 
 /// Every listening socket, those of `listen` first.

@@ -9,6 +9,7 @@ use super::*;
 
 mod detect;
 mod documented;
+mod environment;
 mod listen;
 mod process;
 

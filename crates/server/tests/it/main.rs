@@ -22,6 +22,7 @@ mod crash;
 mod detect;
 mod early_hints;
 mod endings;
+mod environment;
 mod extensions;
 mod fastcgi;
 mod files;

@@ -210,7 +210,10 @@ impl Server {
         );
         let mut command = app.command(hearth);
         command.args(["serve", "--set", "log.format=\"json\""]);
-        if !settings.iter().any(|setting| setting.starts_with("listen=")) {
+        let is_told = |(name, _): &(String, String)| name == "HEARTH_LISTEN";
+        if !settings.iter().any(|setting| setting.starts_with("listen="))
+            && !app.environment.iter().any(is_told)
+        {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         command.args(&app.flags);
