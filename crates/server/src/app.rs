@@ -14,7 +14,7 @@
 //! | `start` | the first release |
 //! | `accounts` | which users PHP runs as |
 //! | `watch`, `boots` | files that change, but for those that boots write |
-//! | `server` | what happens while it serves |
+//! | `server`, `ending` | what happens while it serves, and when it ends |
 //! | `reload` | how another release is prepared |
 //! | `turnover` | how it comes to serve, and what becomes of the one before |
 //! | `answers` | what the admin socket is asked |
@@ -33,6 +33,7 @@ mod boots;
 mod certificates;
 pub(crate) mod check;
 mod descriptors;
+mod ending;
 mod handover;
 pub(crate) mod inherited;
 pub(crate) mod inspect;
@@ -129,12 +130,11 @@ async fn serve(launch: Launch) -> anyhow::Result<()> {
         doors,
         connections: None,
     };
-    let stop_timeout = start.config.stop_timeout;
     let Some(mut server) = start.run(&mut signals).await? else {
         return Ok(());
     };
     let renewal = acme::Renewal::start(Arc::clone(&server.sites));
-    let ended = server.run(&mut signals, stop_timeout).await;
+    let ended = server.run(&mut signals).await;
     drop(renewal);
     server.world.reactors.cut();
     server.world.reactors.join();

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use super::Outside;
+use super::ending::End;
 use super::reactors::Connections;
 use super::reload::{Next, Waiting, Wish, World, scripted};
 use super::signals::{Order, Signals};
@@ -20,11 +21,7 @@ use super::watch::Changes;
 use crate::admin::Ask;
 use crate::dispatch::Pool;
 use crate::edge::{Listener, Sites};
-use crate::report::ServerState;
 
-/// How long connections that are idle while another server takes over may still send a request here, where it is answered and told
-/// to close. A client that thinks for longer finds its connection closed, as after `limits.idle_timeout`.
-const LEAVE: Duration = Duration::from_secs(2);
 /// What a successor may take beyond the boot and its health requests.
 const SUCCESSION: Duration = Duration::from_secs(30);
 
@@ -53,16 +50,9 @@ pub(super) struct Server {
     pub(super) replacing: Option<JoinHandle<anyhow::Result<Successor>>>,
 }
 
-/// Why a server ends.
-enum End {
-    Told(Order),
-    Replaced,
-    Failed(anyhow::Error),
-}
-
 impl Server {
     /// Returns when everything has ended.
-    pub(super) async fn run(&mut self, signals: &mut Signals, stop_timeout: Duration) -> anyhow::Result<()> {
+    pub(super) async fn run(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
         let end = loop {
             // Cancel-safe: each of the eight is.
             tokio::select! {
@@ -70,7 +60,7 @@ impl Server {
                     Order::Reload => self.wish(Waiting::new(Wish::Anew, None)),
                     Order::Reopen => self.outside.logs.reopen(),
                     Order::Replace => self.start_successor(),
-                    stop => break End::Told(stop),
+                    Order::Stop(cause) => break End::Told(cause),
                 },
                 error = self.connections.failed() => break End::Failed(error),
                 ask = self.outside.answers.next() => self.answer(ask),
@@ -87,47 +77,7 @@ impl Server {
                 () = self.outside.notifier.beat() => {}
             }
         };
-        self.outside.answers.state = ServerState::Stopping;
-        self.listeners.clear();
-        if let Some((_, job)) = self.reloading.take() {
-            job.abort();
-        }
-        self.queue.clear();
-        if let Some(job) = self.replacing.take() {
-            job.abort();
-        }
-        match end {
-            End::Told(Order::Stop(signal)) => {
-                info!(signal, ?stop_timeout, "server stopping");
-                self.outside.notifier.stopping();
-                self.stop_or_hurry(signals, stop_timeout).await;
-                Ok(())
-            }
-            End::Told(_) => {
-                self.stop_at_once().await;
-                Ok(())
-            }
-            End::Replaced => {
-                self.leave(signals).await;
-                self.stop_or_hurry(signals, stop_timeout).await;
-                Ok(())
-            }
-            End::Failed(error) => {
-                self.stop_at_once().await;
-                Err(error)
-            }
-        }
-    }
-
-    async fn stop_or_hurry(&mut self, signals: &mut Signals, stop_timeout: Duration) {
-        // Cancel-safe: `stop` may end anywhere; `stop_at_once` ends what is left.
-        let hurry = tokio::select! {
-            () = self.stop(Instant::now() + stop_timeout) => false,
-            () = signals.stop() => true,
-        };
-        if hurry {
-            self.stop_at_once().await;
-        }
+        self.end(end, signals).await
     }
 
     /// Starts the server that is to replace this one.
@@ -209,19 +159,6 @@ impl Server {
         }
     }
 
-    /// Connections end as their clients send a request.
-    async fn leave(&mut self, signals: &mut Signals) {
-        let until = Instant::now() + LEAVE;
-        loop {
-            // Cancel-safe: each of the three is.
-            tokio::select! {
-                _ = tokio::time::timeout_at(until.into(), self.connections.ended()) => return,
-                ask = self.outside.answers.next() => self.outside.answers.answer(ask),
-                () = signals.stop() => return,
-            }
-        }
-    }
-
     fn answer(&mut self, ask: Ask) {
         match ask {
             Ask::Reload(order, reply) => {
@@ -230,46 +167,6 @@ impl Server {
             }
             Ask::Rollback(reply) => self.wish(Waiting::new(Wish::Back, Some(reply))),
             ask => self.outside.answers.answer(ask),
-        }
-    }
-
-    /// Connections finish their requests, then workers and the zygotes end.
-    async fn stop(&mut self, until: Instant) {
-        self.world.reactors.stop();
-        let in_time = loop {
-            // Cancel-safe: each of the three is.
-            tokio::select! {
-                ended = tokio::time::timeout_at(until.into(), self.connections.ended()) => break ended,
-                ask = self.outside.answers.next() => self.outside.answers.answer(ask),
-                () = self.outside.notifier.beat() => {}
-            }
-        };
-        match in_time {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => error!(%error, "reactor failed while the server stopped"),
-            Err(_elapsed) => warn!("connections cut: their requests did not end within stop_timeout"),
-        }
-        let releases = self.world.releases();
-        for release in &releases {
-            release.refuse();
-        }
-        self.world.reactors.cut();
-        let ends: Vec<_> = releases
-            .into_iter()
-            .map(|release| tokio::spawn(async move { release.end(until).await }))
-            .collect();
-        for end in ends {
-            if let Err(error) = end.await {
-                error!(%error, "processes not ended in order");
-            }
-        }
-    }
-
-    async fn stop_at_once(&mut self) {
-        warn!("server stopping at once");
-        self.world.reactors.cut();
-        for release in self.world.releases() {
-            release.cut().await;
         }
     }
 }

@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::logs::Logs;
+
 /// What a signal tells the server to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -13,10 +15,38 @@ pub(super) enum Order {
     Reopen,
     /// SIGUSR2: replace the binary.
     Replace,
-    /// SIGTERM, SIGINT: end when running requests have. The name is for the log.
-    Stop(&'static str),
-    /// SIGQUIT: end now.
-    StopAtOnce(&'static str),
+    /// SIGTERM, SIGQUIT, SIGINT: end when running requests have; a second one: end now.
+    Stop(Cause),
+}
+
+/// Who ends the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// SIGTERM.
+    Terminate,
+    /// SIGQUIT: the same, as with php-fpm and nginx.
+    Quit,
+    /// SIGINT: somebody at a terminal, who has no load balancer.
+    Interrupt,
+}
+
+impl Cause {
+    /// For the log.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "SIGTERM",
+            Self::Quit => "SIGQUIT",
+            Self::Interrupt => "SIGINT",
+        }
+    }
+
+    /// Whether `stop_delay` holds.
+    pub(super) const fn may_wait(self) -> bool {
+        match self {
+            Self::Terminate | Self::Quit => true,
+            Self::Interrupt => false,
+        }
+    }
 }
 
 /// Those that are watched.
@@ -45,17 +75,23 @@ impl Signals {
     /// The next one. Cancel-safe.
     pub(super) async fn next(&mut self) -> Order {
         tokio::select! {
-            _ = self.terminate.recv() => Order::Stop("SIGTERM"),
-            _ = self.interrupt.recv() => Order::Stop("SIGINT"),
-            _ = self.quit.recv() => Order::StopAtOnce("SIGQUIT"),
+            _ = self.terminate.recv() => Order::Stop(Cause::Terminate),
+            _ = self.interrupt.recv() => Order::Stop(Cause::Interrupt),
+            _ = self.quit.recv() => Order::Stop(Cause::Quit),
             _ = self.hangup.recv() => Order::Reload,
             _ = self.user1.recv() => Order::Reopen,
             _ = self.user2.recv() => Order::Replace,
         }
     }
 
-    /// The next one that ends the server. Cancel-safe.
-    pub(super) async fn stop(&mut self) {
-        while matches!(self.next().await, Order::Reload | Order::Reopen | Order::Replace) {}
+    /// The next one that ends the server. Of the others, files of `logs` are opened anew still. Cancel-safe.
+    pub(super) async fn stop(&mut self, logs: &Logs) {
+        loop {
+            match self.next().await {
+                Order::Stop(_) => return,
+                Order::Reopen => logs.reopen(),
+                Order::Reload | Order::Replace => {}
+            }
+        }
     }
 }

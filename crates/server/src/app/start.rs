@@ -275,8 +275,8 @@ fn is_stop(order: Order, outside: &Outside) -> bool {
             warn!("binary not replaced: the server is starting");
             false
         }
-        Order::Stop(signal) | Order::StopAtOnce(signal) => {
-            info!(signal, "stopped before the application had booted");
+        Order::Stop(cause) => {
+            info!(signal = cause.name(), "stopped before the application had booted");
             true
         }
     }

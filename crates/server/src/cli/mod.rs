@@ -63,7 +63,8 @@ enum Command {
     /// Without settings, Symfony, Laravel, WordPress, a worker.php or plain PHP files are recognised in DIR, and what was
     /// chosen is printed with the reason. The server is ready when it prints "hearth: ready on URL".
     ///
-    /// SIGTERM or Ctrl-C: running requests finish, for at most stop_timeout. A second one ends them at once.
+    /// SIGTERM, SIGQUIT or Ctrl-C: running requests finish, for at most stop_timeout. A second one ends them at once. Before that
+    /// SIGTERM and SIGQUIT let stop_delay pass, while the readiness probe fails and requests are served on.
     #[command(after_help = EXIT_CODES, after_long_help = format!("{FILES}\n\n{EXIT_CODES}"))]
     Serve(Serving),
     /// Check settings and PHP without serving

@@ -139,7 +139,9 @@ pub struct Config {
     pub log: Log,
     /// The pools: `web`, then the others by name.
     pub pools: Vec<Pool>,
-    /// How long running requests may finish after SIGTERM. Default 30 s.
+    /// How long the server goes on serving after SIGTERM, while it says that it is not ready. Default: not at all.
+    pub stop_delay: std::time::Duration,
+    /// How long running requests may finish then. Default 30 s.
     pub stop_timeout: std::time::Duration,
     /// Reload.
     pub reload: Reload,

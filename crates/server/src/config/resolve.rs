@@ -86,6 +86,7 @@ pub(super) fn load_with_keys(sources: &Sources) -> Result<(Loaded, BTreeSet<&'st
         rate: rate::rate(&mut reader),
         compression: compression(&mut reader),
         log: log(&mut reader, &dir),
+        stop_delay: reader.duration("stop_delay", ZERO, ZERO..=HOUR),
         stop_timeout: reader.duration("stop_timeout", Duration::from_secs(30), ZERO..=HOUR),
         reload: reload(&mut reader),
         watch,

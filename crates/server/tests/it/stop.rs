@@ -1,6 +1,8 @@
 //! Ending the server: gracefully, and at once.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -33,6 +35,79 @@ fn sigterm_lets_the_running_request_finish() {
     std::fs::write(server.file("open"), "").unwrap();
     assert_eq!(client.read().unwrap().text(), "through the gate");
     assert!(server.wait_for_end().success());
+    server.log.assert_clean_end();
+}
+
+#[test]
+fn sigquit_does_the_same_and_a_second_one_ends_the_server_at_once() {
+    let (mut server, mut client) = with_a_running_request();
+    server.signal(Signal::QUIT);
+    server
+        .log
+        .wait("server stopping", |event| event["signal"] == "SIGQUIT");
+    std::fs::write(server.file("open"), "").unwrap();
+    assert_eq!(client.read().unwrap().text(), "through the gate");
+    assert!(server.wait_for_end().success());
+
+    let (mut server, mut client) = with_a_running_request();
+    server.signal(Signal::QUIT);
+    server.log.wait("server stopping", |_| true);
+    server.signal(Signal::QUIT);
+    assert!(server.wait_for_end().success());
+    assert!(client.read().is_err());
+    server.log.wait("server stopping at once", |_| true);
+}
+
+/// Status and body of the answer to the readiness probe.
+fn ready(server: &Server) -> String {
+    let mut stream = UnixStream::connect(server.file("admin.sock")).unwrap();
+    stream
+        .write_all(b"GET /ready HTTP/1.0\r\nhost: h\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+const SERVES_ON: &str = "server serves on, and is not ready any more";
+
+#[test]
+fn during_stop_delay_requests_are_served_and_probes_hear_of_the_end() {
+    let settings = [&RESIDENT[..], &["stop_delay=\"1 h\""]].concat();
+    let mut server = Server::start(&App::of_tests(), &settings);
+    let mut kept = server.connect();
+    assert_eq!(kept.request("GET", "/", b"").unwrap().status, 200);
+    server.signal(Signal::TERM);
+    server.log.wait(SERVES_ON, |event| event["signal"] == "SIGTERM");
+    let answer = ready(&server);
+    assert!(
+        answer.starts_with("HTTP/1.0 503 ") && answer.contains("\"stopping\""),
+        "{answer}"
+    );
+    assert_eq!(kept.request("GET", "/", b"").unwrap().status, 200);
+    assert_eq!(server.get("/new").text(), "hello from /new");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_end().success());
+    server.log.wait("server stopping at once", |_| true);
+}
+
+#[test]
+fn after_stop_delay_running_requests_finish_and_ctrl_c_does_not_wait_for_it() {
+    let settings = [&RESIDENT[..], &["stop_delay=\"100 ms\""]].concat();
+    let mut server = Server::start(&App::of_tests(), &settings);
+    let (mut client, _) = server.at_the_gate(&server.file("open"));
+    server.signal(Signal::QUIT);
+    server.log.wait(SERVES_ON, |_| true);
+    server.log.wait("server stopping", |_| true);
+    std::fs::write(server.file("open"), "").unwrap();
+    assert_eq!(client.read().unwrap().text(), "through the gate");
+    assert!(server.wait_for_end().success());
+
+    let settings = [&RESIDENT[..], &["stop_delay=\"1 h\""]].concat();
+    let mut server = Server::start(&App::of_tests(), &settings);
+    server.signal(Signal::INT);
+    assert!(server.wait_for_end().success());
+    assert_eq!(server.log.count(SERVES_ON), 0);
     server.log.assert_clean_end();
 }
 

@@ -34,6 +34,7 @@ pub(in crate::edge) fn config(dir: &Path, mode: Mode) -> Config {
             php_level: tracing::Level::INFO,
         },
         pools: vec![pool(dir, mode)],
+        stop_delay: Duration::ZERO,
         stop_timeout: Duration::from_secs(1),
         reload: Reload::default(),
         watch: false,

@@ -1,0 +1,152 @@
+//! The end of a server: told to, replaced, or failed. It may serve on for a while first, so that whoever sends it requests can hear of it.
+//!
+//! Called by `server`. Runs in: server, on the main thread.
+
+use std::time::{Duration, Instant};
+
+use tracing::{error, info, warn};
+
+use super::server::Server;
+use super::signals::{Cause, Signals};
+use crate::report::ServerState;
+
+/// How long connections that are idle while another server takes over may still send a request here, where it is answered and told
+/// to close. A client that thinks for longer finds its connection closed, as after `limits.idle_timeout`.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// Why a server ends.
+pub(super) enum End {
+    Told(Cause),
+    Replaced,
+    Failed(anyhow::Error),
+}
+
+impl Server {
+    /// Returns when everything has ended.
+    pub(super) async fn end(&mut self, end: End, signals: &mut Signals) -> anyhow::Result<()> {
+        self.outside.answers.state = ServerState::Stopping;
+        self.listeners.clear();
+        if let Some((_, job)) = self.reloading.take() {
+            job.abort();
+        }
+        self.queue.clear();
+        if let Some(job) = self.replacing.take() {
+            job.abort();
+        }
+        match end {
+            End::Told(cause) => {
+                self.outside.notifier.stopping();
+                self.wind_down_or_hurry(Some(cause), signals).await;
+                Ok(())
+            }
+            End::Replaced => {
+                self.leave(signals).await;
+                self.wind_down_or_hurry(None, signals).await;
+                Ok(())
+            }
+            End::Failed(error) => {
+                self.stop_at_once().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn wind_down_or_hurry(&mut self, cause: Option<Cause>, signals: &mut Signals) {
+        let logs = self.outside.logs.clone();
+        // Cancel-safe: `wind_down` may end anywhere; `stop_at_once` ends what is left.
+        let hurry = tokio::select! {
+            () = self.wind_down(cause) => false,
+            () = signals.stop(&logs) => true,
+        };
+        if hurry {
+            self.stop_at_once().await;
+        }
+    }
+
+    /// Without a `cause` another server has taken over.
+    async fn wind_down(&mut self, cause: Option<Cause>) {
+        let config = &self.serving.release.config;
+        let (delay, stop_timeout) = (config.stop_delay, config.stop_timeout);
+        // Where files are watched requests may wait for code that will not come any more.
+        let waits = !config.watch && !delay.is_zero();
+        if let Some(cause) = cause {
+            let signal = cause.name();
+            if waits && cause.may_wait() {
+                info!(signal, stop_delay = ?delay, "server serves on, and is not ready any more");
+                self.serve_on(Instant::now() + delay).await;
+            }
+            info!(signal, ?stop_timeout, "server stopping");
+        }
+        self.stop(Instant::now() + stop_timeout).await;
+    }
+
+    /// Requests are served as ever, but for the probes' word.
+    async fn serve_on(&mut self, until: Instant) {
+        loop {
+            // Cancel-safe: each of the four is.
+            tokio::select! {
+                () = tokio::time::sleep_until(until.into()) => return,
+                error = self.connections.failed() => {
+                    error!(error = format!("{error:#}"), "reactor failed while the server stopped");
+                    return;
+                }
+                ask = self.outside.answers.next() => self.outside.answers.answer(ask),
+                () = self.outside.notifier.beat() => {}
+            }
+        }
+    }
+
+    /// Connections end as their clients send a request.
+    async fn leave(&mut self, signals: &mut Signals) {
+        let until = Instant::now() + LEAVE;
+        let logs = self.outside.logs.clone();
+        loop {
+            // Cancel-safe: each of the three is.
+            tokio::select! {
+                _ = tokio::time::timeout_at(until.into(), self.connections.ended()) => return,
+                ask = self.outside.answers.next() => self.outside.answers.answer(ask),
+                () = signals.stop(&logs) => return,
+            }
+        }
+    }
+
+    /// Connections finish their requests, then workers and the zygotes end.
+    async fn stop(&mut self, until: Instant) {
+        self.world.reactors.stop();
+        let in_time = loop {
+            // Cancel-safe: each of the three is.
+            tokio::select! {
+                ended = tokio::time::timeout_at(until.into(), self.connections.ended()) => break ended,
+                ask = self.outside.answers.next() => self.outside.answers.answer(ask),
+                () = self.outside.notifier.beat() => {}
+            }
+        };
+        match in_time {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => error!(%error, "reactor failed while the server stopped"),
+            Err(_elapsed) => warn!("connections cut: their requests did not end within stop_timeout"),
+        }
+        let releases = self.world.releases();
+        for release in &releases {
+            release.refuse();
+        }
+        self.world.reactors.cut();
+        let ends: Vec<_> = releases
+            .into_iter()
+            .map(|release| tokio::spawn(async move { release.end(until).await }))
+            .collect();
+        for end in ends {
+            if let Err(error) = end.await {
+                error!(%error, "processes not ended in order");
+            }
+        }
+    }
+
+    async fn stop_at_once(&mut self) {
+        warn!("server stopping at once");
+        self.world.reactors.cut();
+        for release in self.world.releases() {
+            release.cut().await;
+        }
+    }
+}
