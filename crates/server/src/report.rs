@@ -72,6 +72,23 @@ pub(crate) struct ReloadOrder {
     pub(crate) to: Option<String>,
 }
 
+/// How to stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct StopOrder {
+    /// Running requests are ended; else they finish.
+    pub(crate) now: bool,
+}
+
+/// A server that has been told to stop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stopping {
+    /// Its process id.
+    pub(crate) pid: u32,
+    /// The most that it gives its requests: `stop_delay` and `stop_timeout`.
+    pub(crate) seconds: f64,
+}
+
 /// What a server is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

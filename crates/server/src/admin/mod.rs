@@ -21,7 +21,7 @@ pub(crate) mod serve;
 
 use tokio::sync::oneshot;
 
-use crate::report::{Health, Leaks, Readiness, ReloadOrder, Reloaded, Status};
+use crate::report::{Health, Leaks, Readiness, ReloadOrder, Reloaded, Status, StopOrder, Stopping};
 
 /// Path of [`Ask::Status`].
 pub(crate) const STATUS: &str = "/status";
@@ -37,8 +37,11 @@ pub(crate) const RELOAD: &str = "/reload";
 /// Path of [`Ask::Rollback`].
 pub(crate) const ROLLBACK: &str = "/rollback";
 
+/// Path of [`Ask::Stop`].
+pub(crate) const STOP: &str = "/stop";
+
 /// What came of an order: done, or why not.
-pub(crate) type Outcome = Result<Reloaded, String>;
+pub(crate) type Outcome<T = Reloaded> = Result<T, String>;
 
 /// Something that the server is asked, or told to do. An answer that never comes makes the client wait no longer than [`serve::PATIENCE`].
 #[derive(Debug)]
@@ -55,4 +58,6 @@ pub(crate) enum Ask {
     Reload(ReloadOrder, oneshot::Sender<Outcome>),
     /// `POST /rollback`. Likewise.
     Rollback(oneshot::Sender<Outcome>),
+    /// `POST /stop`. The answer comes at once.
+    Stop(StopOrder, oneshot::Sender<Outcome<Stopping>>),
 }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Ask, HEALTH, LEAKS, Outcome, READY, RELOAD, ROLLBACK, STATUS};
+use super::{Ask, HEALTH, LEAKS, Outcome, READY, RELOAD, ROLLBACK, STATUS, STOP};
 
 /// Longest time from a question to its answer, and of a client to ask.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,9 +78,13 @@ pub(super) async fn answer(request: Request<Incoming>, asks: &mpsc::Sender<Ask>)
             Ok(order) => tell(asks, |reply| Ask::Reload(order, reply)).await,
             Err(why) => error(StatusCode::BAD_REQUEST, &why),
         },
+        (&Method::POST, STOP) => match body(request).await {
+            Ok(order) => tell(asks, |reply| Ask::Stop(order, reply)).await,
+            Err(why) => error(StatusCode::BAD_REQUEST, &why),
+        },
         (&Method::POST, ROLLBACK) => tell(asks, Ask::Rollback).await,
         (_, HEALTH | READY | STATUS | LEAKS) => only("GET"),
-        (_, RELOAD | ROLLBACK) => only("POST"),
+        (_, RELOAD | ROLLBACK | STOP) => only("POST"),
         (_, path) => nothing_at(path),
     }
 }
@@ -127,7 +131,10 @@ fn no_answer() -> Answer {
 }
 
 /// Waits until it is done.
-async fn tell(asks: &mpsc::Sender<Ask>, order: impl FnOnce(oneshot::Sender<Outcome>) -> Ask) -> Answer {
+async fn tell<T: Serialize>(
+    asks: &mpsc::Sender<Ask>,
+    order: impl FnOnce(oneshot::Sender<Outcome<T>>) -> Ask,
+) -> Answer {
     let (reply, answer) = oneshot::channel();
     let asked = asks.send(order(reply)).await.ok();
     let answer = if asked.is_some() { answer.await.ok() } else { None };

@@ -24,6 +24,8 @@ use crate::supervise::status::{measure, seconds};
 
 /// Questions that may wait; who asks more waits to ask.
 const ASKS: usize = 16;
+/// Longest time for the last answers to be taken.
+const FAREWELL: Duration = Duration::from_millis(200);
 /// Pause between two looks at the file of the admin socket.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -150,6 +152,14 @@ impl Answers {
         self.probes = None;
     }
 
+    /// Listens to nobody any more; who has been answered gets it.
+    pub(super) async fn farewell(&mut self) {
+        self.until.cancel();
+        let told = async { while self.tasks.join_next().await.is_some() {} };
+        // Some may be idle, or wait for an answer that never comes.
+        let _ = tokio::time::timeout(FAREWELL, told).await;
+    }
+
     /// The next question. Cancel-safe.
     pub(super) async fn next(&mut self) -> Ask {
         loop {
@@ -212,7 +222,7 @@ impl Answers {
                     let _ = reply.send(Leaks { pools });
                 });
             }
-            Ask::Reload(..) | Ask::Rollback(_) => {}
+            Ask::Reload(..) | Ask::Rollback(_) | Ask::Stop(..) => {}
         }
     }
 

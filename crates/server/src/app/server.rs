@@ -63,7 +63,7 @@ impl Server {
                     Order::Stop(cause) => break End::Told(cause),
                 },
                 error = self.connections.failed() => break End::Failed(error),
-                ask = self.outside.answers.next() => self.answer(ask),
+                ask = self.outside.answers.next() => if let Some(end) = self.answer(ask) { break end },
                 () = wanted(&self.world, self.last_wanted), if self.reloading.is_none() && self.replacing.is_none() => {
                     self.world.kin.forget_wish();
                     self.last_wanted = Some(Instant::now());
@@ -159,8 +159,10 @@ impl Server {
         }
     }
 
-    fn answer(&mut self, ask: Ask) {
+    /// Why the server is to end, if that is what it is told.
+    fn answer(&mut self, ask: Ask) -> Option<End> {
         match ask {
+            Ask::Stop(order, reply) => return Some(self.told_to_stop(&order, reply)),
             Ask::Reload(order, reply) => {
                 let wish = order.to.map_or(Wish::Anew, |dir| Wish::At(PathBuf::from(dir)));
                 self.wish(Waiting::new(wish, Some(reply)));
@@ -168,6 +170,7 @@ impl Server {
             Ask::Rollback(reply) => self.wish(Waiting::new(Wish::Back, Some(reply))),
             ask => self.outside.answers.answer(ask),
         }
+        None
     }
 }
 

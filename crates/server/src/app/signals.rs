@@ -28,6 +28,8 @@ pub(super) enum Cause {
     Quit,
     /// SIGINT: somebody at a terminal, who has no load balancer.
     Interrupt,
+    /// `hearth stop`.
+    Command,
 }
 
 impl Cause {
@@ -37,13 +39,14 @@ impl Cause {
             Self::Terminate => "SIGTERM",
             Self::Quit => "SIGQUIT",
             Self::Interrupt => "SIGINT",
+            Self::Command => "hearth stop",
         }
     }
 
     /// Whether `stop_delay` holds.
     pub(super) const fn may_wait(self) -> bool {
         match self {
-            Self::Terminate | Self::Quit => true,
+            Self::Terminate | Self::Quit | Self::Command => true,
             Self::Interrupt => false,
         }
     }

@@ -17,7 +17,7 @@ use super::reactors::Connections;
 use super::release::{Booting, Phase, Release};
 use super::reload::{self, World};
 use super::server::Server;
-use super::signals::{Order, Signals};
+use super::signals::{Cause, Order, Signals};
 use super::turnover::{Served, changed};
 use super::watch::Changes;
 use super::{Doors, Outside, accounts};
@@ -25,7 +25,7 @@ use crate::admin::Ask;
 use crate::config::{Config, Sources};
 use crate::dispatch::Pool;
 use crate::edge::{Listener, Sites};
-use crate::report::ServerState;
+use crate::report::{ServerState, Stopping};
 use crate::supervise::Started;
 
 /// What there is before anything is served.
@@ -70,6 +70,7 @@ impl Start {
         if let Ok(Some((release, php, changes))) = first {
             return self.serve(release, &php, changes).await.map(Some);
         }
+        self.outside.answers.farewell().await;
         self.world.reactors.cut();
         self.world.reactors.join();
         first.map(|_| None)
@@ -188,7 +189,9 @@ impl Start {
                     }
                     told = Some(meaning);
                 }
-                ask = self.outside.answers.next() => answer(&mut self.outside, ask),
+                ask = self.outside.answers.next() => if is_stop_asked(&mut self.outside, ask) {
+                    break Ok(End::Stopped);
+                },
                 () = &mut replaced_is_gone => break Err(anyhow!("the server that was to be replaced has ended")),
                 () = self.outside.notifier.beat() => {}
                 order = signals.next() => if is_stop(order, &self.outside) { break Ok(End::Stopped) },
@@ -208,7 +211,7 @@ impl Start {
             // Cancel-safe: each of the four is.
             tokio::select! {
                 _ = changes.next() => break,
-                ask = self.outside.answers.next() => answer(&mut self.outside, ask),
+                ask = self.outside.answers.next() => if is_stop_asked(&mut self.outside, ask) { return false },
                 () = self.outside.notifier.beat() => {}
                 order = signals.next() => if is_stop(order, &self.outside) { return false },
             }
@@ -252,16 +255,29 @@ async fn gone(predecessor: Option<&Predecessor>) {
     }
 }
 
-fn answer(outside: &mut Outside, ask: Ask) {
+/// Answers; whether the server is told to stop.
+fn is_stop_asked(outside: &mut Outside, ask: Ask) -> bool {
     match ask {
+        Ask::Stop(_, reply) => {
+            // Who asked may have gone, here and below.
+            let _ = reply.send(Ok(Stopping {
+                pid: std::process::id(),
+                seconds: 0.0,
+            }));
+            info!(
+                signal = Cause::Command.name(),
+                "stopped before the application had booted"
+            );
+            return true;
+        }
         Ask::Reload(_, reply) | Ask::Rollback(reply) => {
-            // Who asked may have gone.
             let _ = reply.send(Err(
                 "the server is starting: it reads settings and code just now".to_owned()
             ));
         }
         ask => outside.answers.answer(ask),
     }
+    false
 }
 
 fn is_stop(order: Order, outside: &Outside) -> bool {

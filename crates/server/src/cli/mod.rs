@@ -15,6 +15,7 @@ mod logging;
 mod reload;
 mod serve;
 mod status;
+mod stop;
 mod table;
 mod tips;
 
@@ -32,9 +33,10 @@ pub type Run = fn(Launch) -> anyhow::Result<()>;
 
 const EXIT_CODES: &str = "\
 Exit status:
-  0  serve: stopped as asked; check: fit to serve; reload, rollback: done; status, leaks: answered
+  0  serve: stopped as asked; check: fit to serve; reload, rollback, stop: done; status, leaks:
+     answered
   1  serve: not started, or failed; check: would not come to serve; reload, rollback: nothing has changed;
-     status, leaks: no server answers; leaks: no pool is looked at
+     status, leaks, stop: no server answers; leaks: no pool is looked at
   2  wrong usage, or an error in the configuration
 
 Environment:
@@ -98,6 +100,11 @@ enum Command {
     /// printed (exit status 1). Where DIR is or contains a link, it is followed anew. SIGHUP does the same, with the outcome in the log.
     #[command(after_help = EXIT_CODES)]
     Reload(Reloading),
+    /// Stop a running server
+    ///
+    /// Running requests finish, as after SIGTERM: stop_delay and stop_timeout hold. Returns when the server has ended.
+    #[command(after_help = EXIT_CODES)]
+    Stop(Ending),
     /// Have a running server return to the code and settings before the last reload
     ///
     /// They are kept booted for reload.keep_previous, so this takes a moment. A second rollback returns from the first.
@@ -113,6 +120,16 @@ struct Watching {
     /// Show it again each second, until Ctrl-C
     #[arg(long)]
     watch: bool,
+}
+
+/// Flags of `stop`.
+#[derive(Args, Debug)]
+struct Ending {
+    #[command(flatten)]
+    target: Target,
+    /// End running requests at once
+    #[arg(long)]
+    now: bool,
 }
 
 /// Flags of `reload`.
@@ -289,6 +306,7 @@ pub fn main(run: Run) -> ExitCode {
         Command::Leaks(target) => leaks::leaks(&target),
         Command::Reload(flags) => reload::reload(&flags),
         Command::Rollback(target) => reload::rollback(&target),
+        Command::Stop(flags) => stop::stop(&flags),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

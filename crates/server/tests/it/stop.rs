@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{App, Client, Server, kill};
+use crate::harness::{App, Client, Folder, Server, kill};
 
 const RESIDENT: [&str; 3] = [
     "pool.web.mode=\"resident\"",
@@ -109,6 +109,77 @@ fn after_stop_delay_running_requests_finish_and_ctrl_c_does_not_wait_for_it() {
     assert!(server.wait_for_end().success());
     assert_eq!(server.log.count(SERVES_ON), 0);
     server.log.assert_clean_end();
+}
+
+#[test]
+fn hearth_stop_returns_when_requests_and_the_server_have_ended() {
+    let (mut server, mut client) = with_a_running_request();
+    let stopped = std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| server.ask(&["stop"]));
+        server
+            .log
+            .wait("server stopping", |event| event["signal"] == "hearth stop");
+        assert!(!stopping.is_finished());
+        std::fs::write(server.file("open"), "").unwrap();
+        stopping.join().unwrap()
+    });
+    assert_eq!(client.read().unwrap().text(), "through the gate");
+    assert!(
+        stopped.starts_with(&format!("stopped: pid {} has ended, after ", server.pid())),
+        "{stopped}"
+    );
+    assert!(server.wait_for_end().success());
+    server.log.assert_clean_end();
+}
+
+#[test]
+fn hearth_stop_now_waits_for_nothing_also_where_it_stops_already() {
+    let (mut server, mut client) = with_a_running_request();
+    server.signal(Signal::TERM);
+    server.log.wait("server stopping", |_| true);
+    let answer: serde_json::Value = serde_json::from_str(&server.ask(&["stop", "--now", "--json"])).unwrap();
+    assert_eq!(answer["pid"], server.pid());
+    assert!(server.wait_for_end().success());
+    assert!(client.read().is_err());
+
+    let (mut server, mut client) = with_a_running_request();
+    server.ask(&["stop", "--now"]);
+    assert!(server.wait_for_end().success());
+    assert!(client.read().is_err());
+    let output = server.command(&["stop"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("no server of ") && said.contains(" is running (nobody answers on "),
+        "{said}"
+    );
+}
+
+#[test]
+fn hearth_stop_ends_a_server_that_still_starts() {
+    let folder = Folder::with(
+        "stop",
+        &[(
+            "worker.php",
+            "<?php while (!file_exists(__DIR__ . '/go')) { usleep(1000); }",
+        )],
+    );
+    let settings = ["pool.web.mode=\"resident\"", "pool.web.script=\"worker.php\""];
+    for watched in [false, true] {
+        let watch = format!("watch={watched}");
+        if watched {
+            folder.write("worker.php", "<?php nonsense(");
+        }
+        let mut server = Server::launch(&App::at(folder.path()), &[&settings[..], &[&watch]].concat());
+        let event = if watched {
+            "application not booted: waiting for a change of its files"
+        } else {
+            "zygote started"
+        };
+        server.log.wait(event, |_| true);
+        assert!(server.ask(&["stop"]).starts_with("stopped: "));
+        assert!(server.wait_for_end().success());
+    }
 }
 
 #[test]
