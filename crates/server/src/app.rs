@@ -22,7 +22,7 @@
 //! | `certificates` | those of TLS, as their files change |
 //! | `notify` | what a service manager is told |
 //! | `inherited` | sockets that this server does not have to open |
-//! | `handover`, `successor` | another binary in the place of this one |
+//! | `handover`, `replacing`, `successor` | another binary in the place of this one |
 //! | `check` | whether it would come to serve |
 //! | `signals`, `descriptors`, `inspect` | as they say |
 
@@ -41,6 +41,7 @@ mod notify;
 mod reactors;
 mod release;
 mod reload;
+mod replacing;
 mod server;
 mod signals;
 mod start;

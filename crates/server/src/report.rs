@@ -87,6 +87,25 @@ pub(crate) struct Stopping {
     pub(crate) pid: u32,
     /// The most that it gives its requests: `stop_delay` and `stop_timeout`.
     pub(crate) seconds: f64,
+    /// Where that process has this id; absent where it cannot be told.
+    pub(crate) pid_namespace: Option<String>,
+}
+
+/// The namespace of this process's id, for whoever asks whether it is the same as its own.
+pub(crate) fn pid_namespace() -> Option<String> {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    link.into_os_string().into_string().ok()
+}
+
+/// What an upgrade has brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Upgraded {
+    /// Process id of the server from now on.
+    pub(crate) pid: i32,
+    /// Process id of the one before, which finishes its requests.
+    pub(crate) former_pid: u32,
+    /// From the order to then.
+    pub(crate) seconds: f64,
 }
 
 /// What a server is at.

@@ -21,7 +21,7 @@ pub(crate) mod serve;
 
 use tokio::sync::oneshot;
 
-use crate::report::{Health, Leaks, Readiness, ReloadOrder, Reloaded, Status, StopOrder, Stopping};
+use crate::report::{Health, Leaks, Readiness, ReloadOrder, Reloaded, Status, StopOrder, Stopping, Upgraded};
 
 /// Path of [`Ask::Status`].
 pub(crate) const STATUS: &str = "/status";
@@ -37,6 +37,8 @@ pub(crate) const RELOAD: &str = "/reload";
 /// Path of [`Ask::Rollback`].
 pub(crate) const ROLLBACK: &str = "/rollback";
 
+/// Path of [`Ask::Upgrade`].
+pub(crate) const UPGRADE: &str = "/upgrade";
 /// Path of [`Ask::Stop`].
 pub(crate) const STOP: &str = "/stop";
 
@@ -58,6 +60,8 @@ pub(crate) enum Ask {
     Reload(ReloadOrder, oneshot::Sender<Outcome>),
     /// `POST /rollback`. Likewise.
     Rollback(oneshot::Sender<Outcome>),
+    /// `POST /upgrade`. The answer comes when another server has taken over, or has not.
+    Upgrade(oneshot::Sender<Outcome<Upgraded>>),
     /// `POST /stop`. The answer comes at once.
     Stop(StopOrder, oneshot::Sender<Outcome<Stopping>>),
 }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Ask, HEALTH, LEAKS, Outcome, READY, RELOAD, ROLLBACK, STATUS, STOP};
+use super::{Ask, HEALTH, LEAKS, Outcome, READY, RELOAD, ROLLBACK, STATUS, STOP, UPGRADE};
 
 /// Longest time from a question to its answer, and of a client to ask.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,9 +82,10 @@ pub(super) async fn answer(request: Request<Incoming>, asks: &mpsc::Sender<Ask>)
             Ok(order) => tell(asks, |reply| Ask::Stop(order, reply)).await,
             Err(why) => error(StatusCode::BAD_REQUEST, &why),
         },
+        (&Method::POST, UPGRADE) => tell(asks, Ask::Upgrade).await,
         (&Method::POST, ROLLBACK) => tell(asks, Ask::Rollback).await,
         (_, HEALTH | READY | STATUS | LEAKS) => only("GET"),
-        (_, RELOAD | ROLLBACK | STOP) => only("POST"),
+        (_, RELOAD | ROLLBACK | STOP | UPGRADE) => only("POST"),
         (_, path) => nothing_at(path),
     }
 }

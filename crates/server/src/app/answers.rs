@@ -222,7 +222,7 @@ impl Answers {
                     let _ = reply.send(Leaks { pools });
                 });
             }
-            Ask::Reload(..) | Ask::Rollback(_) | Ask::Stop(..) => {}
+            Ask::Reload(..) | Ask::Rollback(_) | Ask::Upgrade(_) | Ask::Stop(..) => {}
         }
     }
 

@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 use super::server::Server;
 use super::signals::{Cause, Signals};
 use crate::admin::{Ask, Outcome};
-use crate::report::{ServerState, StopOrder, Stopping};
+use crate::report::{self, ServerState, StopOrder, Stopping};
 use crate::supervise::status::seconds;
 
 /// How long connections that are idle while another server takes over may still send a request here, where it is answered and told
@@ -43,6 +43,7 @@ impl Server {
             job.abort();
         }
         self.queue.clear();
+        self.upgrades.clear();
         if let Some(job) = self.replacing.take() {
             job.abort();
         }
@@ -187,6 +188,7 @@ impl Server {
         let _ = reply.send(Ok(Stopping {
             pid: std::process::id(),
             seconds: seconds(most),
+            pid_namespace: report::pid_namespace(),
         }));
         if order.now {
             End::AtOnce

@@ -1,29 +1,24 @@
 //! The server once it serves: what it is told, its replacement, its end. Called by `app`. Runs in: server, on the main thread.
 
 use std::collections::VecDeque;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, anyhow};
 use tokio::task::JoinHandle;
-use tracing::{error, info, warn};
 
 use super::Outside;
 use super::ending::End;
 use super::reactors::Connections;
-use super::reload::{Next, Waiting, Wish, World, scripted};
+use super::reload::{Next, Waiting, Wish, World};
+use super::replacing::{Upgrade, settled};
 use super::signals::{Order, Signals};
-use super::successor::{Belongings, Successor};
+use super::successor::Successor;
 use super::turnover::{Previous, Served, changed, finished, wanted};
 use super::watch::Changes;
 use crate::admin::Ask;
 use crate::dispatch::Pool;
 use crate::edge::{Listener, Sites};
-
-/// What a successor may take beyond the boot and its health requests.
-const SUCCESSION: Duration = Duration::from_secs(30);
 
 /// Everything that runs.
 pub(super) struct Server {
@@ -48,6 +43,8 @@ pub(super) struct Server {
     pub(super) replacement_is_due: bool,
     /// The server that is to replace this one, as it starts.
     pub(super) replacing: Option<JoinHandle<anyhow::Result<Successor>>>,
+    /// Who waits for what comes of it.
+    pub(super) upgrades: Vec<Upgrade>,
 }
 
 impl Server {
@@ -59,7 +56,7 @@ impl Server {
                 order = signals.next() => match order {
                     Order::Reload => self.wish(Waiting::new(Wish::Anew, None)),
                     Order::Reopen => self.outside.logs.reopen(),
-                    Order::Replace => self.start_successor(),
+                    Order::Replace => self.replace(None),
                     Order::Stop(cause) => break End::Told(cause),
                 },
                 error = self.connections.failed() => break End::Failed(error),
@@ -80,85 +77,6 @@ impl Server {
         self.end(end, signals).await
     }
 
-    /// Starts the server that is to replace this one.
-    pub(super) fn start_successor(&mut self) {
-        if std::process::id() == 1 {
-            error!(
-                "binary not replaced: this server is process 1, and its container ends with it; hearth reload serves new PHP code, a \
-                 new hearth needs a new container"
-            );
-            return;
-        }
-        if self.replacing.is_some() {
-            warn!("binary not replaced: a replacement is under way already");
-            return;
-        }
-        self.replacement_is_due = self.reloading.is_some();
-        if self.replacement_is_due {
-            info!("replacement waits for the reload under way");
-            return;
-        }
-        match self.belongings() {
-            Ok(belongings) => {
-                let config = &self.serving.release.config;
-                // Each health request may take its pool's boot_timeout, one after the other.
-                let health: Duration = config.pools.iter().map(|pool| pool.boot_timeout).sum();
-                let patience = config.boot_timeout() + health + SUCCESSION;
-                let family = self.world.kin.family.clone();
-                info!(binary = %self.binary.display(), "replacement begins");
-                let starting = Successor::start(self.binary.clone(), belongings, (family, patience));
-                self.replacing = Some(tokio::spawn(starting));
-            }
-            Err(error) => error!(
-                error = format!("{error:#}"),
-                "binary not replaced: this server serves on"
-            ),
-        }
-    }
-
-    fn belongings(&self) -> anyhow::Result<Belongings> {
-        let config = &self.serving.release.config;
-        let listeners = self.listeners.iter().map(Listener::try_clone);
-        let (admin, probes) = self.outside.answers.share().context("sharing the admin socket")?;
-        Ok(Belongings {
-            dir: self.serving.sources.dir.clone(),
-            listeners: listeners.collect::<io::Result<_>>()?,
-            admin,
-            probes: config.admin_listen.zip(probes),
-            scripted: scripted(config),
-        })
-    }
-
-    /// Hands everything to the server that has started; true if there is one.
-    async fn hand_over(&mut self, started: anyhow::Result<Successor>) -> bool {
-        match started {
-            Ok(successor) => {
-                let pid = successor.pid();
-                // What waits here for new code is answered here.
-                self.sites.settle(self.sites.changes(), None);
-                // New connections wait for the successor.
-                self.world.reactors.leave();
-                self.outside.answers.hand_over();
-                self.listeners.iter().for_each(Listener::give_away);
-                // Before the successor speaks: the manager listens to no other process.
-                self.outside.notifier.replaced_by(pid);
-                successor.take_over().await;
-                info!(
-                    pid,
-                    "replaced: another server has taken over, this one finishes its requests"
-                );
-                true
-            }
-            Err(error) => {
-                error!(
-                    error = format!("{error:#}"),
-                    "binary not replaced: this server serves on"
-                );
-                false
-            }
-        }
-    }
-
     /// Why the server is to end, if that is what it is told.
     fn answer(&mut self, ask: Ask) -> Option<End> {
         match ask {
@@ -167,21 +85,10 @@ impl Server {
                 let wish = order.to.map_or(Wish::Anew, |dir| Wish::At(PathBuf::from(dir)));
                 self.wish(Waiting::new(wish, Some(reply)));
             }
+            Ask::Upgrade(reply) => self.replace(Some(reply)),
             Ask::Rollback(reply) => self.wish(Waiting::new(Wish::Back, Some(reply))),
             ask => self.outside.answers.answer(ask),
         }
         None
     }
-}
-
-/// The server that has started to replace this one, or why it has not. Cancel-safe.
-async fn settled(replacing: &mut Option<JoinHandle<anyhow::Result<Successor>>>) -> anyhow::Result<Successor> {
-    let started = match replacing {
-        Some(job) => job.await,
-        None => std::future::pending().await,
-    };
-    *replacing = None;
-    started
-        .map_err(|error| anyhow!("starting it was broken off: {error}"))
-        .flatten()
 }

@@ -25,7 +25,7 @@ use crate::admin::Ask;
 use crate::config::{Config, Sources};
 use crate::dispatch::Pool;
 use crate::edge::{Listener, Sites};
-use crate::report::{ServerState, Stopping};
+use crate::report::{self, ServerState, Stopping};
 use crate::supervise::Started;
 
 /// What there is before anything is served.
@@ -159,6 +159,7 @@ impl Start {
             queue: VecDeque::new(),
             replacement_is_due: false,
             replacing: None,
+            upgrades: Vec::new(),
         })
     }
 
@@ -263,6 +264,7 @@ fn is_stop_asked(outside: &mut Outside, ask: Ask) -> bool {
             let _ = reply.send(Ok(Stopping {
                 pid: std::process::id(),
                 seconds: 0.0,
+                pid_namespace: report::pid_namespace(),
             }));
             info!(
                 signal = Cause::Command.name(),
@@ -274,6 +276,9 @@ fn is_stop_asked(outside: &mut Outside, ask: Ask) -> bool {
             let _ = reply.send(Err(
                 "the server is starting: it reads settings and code just now".to_owned()
             ));
+        }
+        Ask::Upgrade(reply) => {
+            let _ = reply.send(Err("not replaced: the server is starting".to_owned()));
         }
         ask => outside.answers.answer(ask),
     }

@@ -18,6 +18,7 @@ mod status;
 mod stop;
 mod table;
 mod tips;
+mod upgrade;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -33,10 +34,9 @@ pub type Run = fn(Launch) -> anyhow::Result<()>;
 
 const EXIT_CODES: &str = "\
 Exit status:
-  0  serve: stopped as asked; check: fit to serve; reload, rollback, stop: done; status, leaks:
-     answered
-  1  serve: not started, or failed; check: would not come to serve; reload, rollback: nothing has changed;
-     status, leaks, stop: no server answers; leaks: no pool is looked at
+  0  serve: stopped as asked; check: fit to serve; reload, rollback, upgrade, stop: done; status, leaks: answered
+  1  serve: not started, or failed; check: would not come to serve; reload, rollback, upgrade: nothing has changed;
+     stop: not ended in time; all but serve and check: no server answers; leaks: no pool is looked at
   2  wrong usage, or an error in the configuration
 
 Environment:
@@ -105,6 +105,13 @@ enum Command {
     /// Running requests finish, as after SIGTERM: stop_delay and stop_timeout hold. Returns when the server has ended.
     #[command(after_help = EXIT_CODES)]
     Stop(Ending),
+    /// Have the hearth that is installed by now take the place of a running server
+    ///
+    /// It is started with the same arguments, gets the sockets, boots the application and answers a health request; then it takes
+    /// over, and the old one finishes its requests. If it does not start, the old one serves on, and the reason is printed (exit
+    /// status 1). SIGUSR2 does the same, with the outcome in the log.
+    #[command(after_help = EXIT_CODES)]
+    Upgrade(Target),
     /// Have a running server return to the code and settings before the last reload
     ///
     /// They are kept booted for reload.keep_previous, so this takes a moment. A second rollback returns from the first.
@@ -307,6 +314,7 @@ pub fn main(run: Run) -> ExitCode {
         Command::Reload(flags) => reload::reload(&flags),
         Command::Rollback(target) => reload::rollback(&target),
         Command::Stop(flags) => stop::stop(&flags),
+        Command::Upgrade(target) => upgrade::upgrade(&target),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,7 +14,7 @@ use super::status::{print, send};
 use super::{Ending, Failure};
 use crate::admin::client::Message;
 use crate::admin::{HEALTH, STOP};
-use crate::report::{Health, StopOrder, Stopping};
+use crate::report::{Health, StopOrder, Stopping, pid_namespace};
 
 /// What a server may take beyond what it gives its requests: its processes end.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -27,21 +27,33 @@ pub(super) fn stop(flags: &Ending) -> Result<(), Failure> {
     let process = open(health.pid);
     let order = json!(StopOrder { now: flags.now });
     let answer = send(&flags.target, Message::Order(STOP, &order))?;
-    let Stopping { pid, seconds } = Stopping::deserialize(answer).context(STRANGE)?;
-    let most = Duration::try_from_secs_f64(seconds).unwrap_or_default() + MARGIN;
-    if let Some(process) = process.filter(|_| health.pid == pid)
-        && !has_ended(&process, most)?
-    {
+    let told = Stopping::deserialize(answer).context(STRANGE)?;
+    let pid = told.pid;
+    let most = Duration::try_from_secs_f64(told.seconds).unwrap_or_default() + MARGIN;
+    // Elsewhere the id is that of somebody else.
+    let is_seen = health.pid == pid && told.pid_namespace == pid_namespace();
+    let Some(process) = process.filter(|_| is_seen) else {
+        return tell(flags, pid, None);
+    };
+    if !has_ended(&process, most)? {
         return Err(Failure::Run(anyhow!(
             "pid {pid} was told to stop and has not ended after {} s: its log says what it waits for; `hearth stop --now` ends what runs",
             since.elapsed().as_secs()
         )));
     }
-    let took = since.elapsed().as_secs_f64();
+    tell(flags, pid, Some(since.elapsed()))
+}
+
+/// `took` is until its end, if that was seen.
+fn tell(flags: &Ending, pid: u32, took: Option<Duration>) -> Result<(), Failure> {
+    let seconds = took.map(|took| took.as_secs_f64());
     if flags.target.json {
-        return print(&format!("{:#}\n", json!({ "pid": pid, "seconds": took })));
+        return print(&format!("{:#}\n", json!({ "pid": pid, "seconds": seconds })));
     }
-    print(&format!("stopped: pid {pid} has ended, after {took:.1} s\n"))
+    print(&match seconds {
+        Some(seconds) => format!("stopped: pid {pid} has ended, after {seconds:.1} s\n"),
+        None => format!("told to stop: pid {pid}, whose end cannot be seen from here\n"),
+    })
 }
 
 const STRANGE: &str = "reading the server's answer; is it of another version?";

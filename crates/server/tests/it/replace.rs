@@ -73,6 +73,39 @@ fn no_request_fails_while_the_binary_is_replaced_five_times() {
 }
 
 #[test]
+fn hearth_upgrade_says_which_process_serves_and_why_none_does() {
+    let folder = Folder::new("upgrade");
+    let script = "<?php while (hearth_handle_request(fn () => print('on'))) {}";
+    folder.write("worker.php", script);
+    let mut server = Server::start(&folder.app(), &RESIDENT);
+    let former = server.pid();
+    let said = server.ask(&["upgrade"]);
+    let pid = said.split(' ').nth(1).unwrap().parse().unwrap();
+    let expected = format!("; pid {former} finishes its requests\n");
+    assert!(pid != former && said.ends_with(&expected), "{said}");
+    server.follow(pid);
+    server.log.wait_for_count("server ready", 2);
+    assert_eq!(server.status()["pid"], pid);
+
+    folder.write("worker.php", "<?php throw new Exception('on holiday');");
+    let output = server.command(&["upgrade"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("not replaced, this server serves on: ") && said.contains("on holiday"),
+        "{said}"
+    );
+    assert_eq!(server.get("/").text(), "on");
+    server.log.wait_for_count("server stopped", 1);
+    server.ask(&["stop"]);
+    let output = server.command(&["upgrade"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no server of "), "{said}");
+    assert!(server.wait_for_end().success());
+}
+
+#[test]
 fn a_running_request_ends_in_the_old_server_and_an_idle_connection_moves() {
     let mut server = Server::start(&App::of_tests(), &RESIDENT);
     let mut idle = server.connect();
