@@ -18,6 +18,8 @@
 # include <ext/session/php_session.h>
 #endif
 
+/* By it scripts for FrankenPHP know their server. */
+#define SIGN "FRANKENPHP_WORKER"
 /* Room left in the environment's table for a request's parameters, so that the copy need not grow. */
 #define PARAM_ROOM 64
 
@@ -191,7 +193,10 @@ static void add_php_self(zval *vars, bool plain)
 	zend_string_release_ex(self, 0);
 }
 
-/* The boot of a worker script: what php-cli shows. */
+/*
+ * The boot of a worker script: what php-cli shows, and the sign, which as with FrankenPHP is no variable of the process:
+ * requests do not see it, nor do programs that they start.
+ */
 static void add_boot_variables(zval *vars)
 {
 	php_register_variable("PHP_SELF", hearth.script, vars);
@@ -199,6 +204,9 @@ static void add_boot_variables(zval *vars)
 	php_register_variable("SCRIPT_FILENAME", hearth.script, vars);
 	php_register_variable("PATH_TRANSLATED", hearth.script, vars);
 	php_register_variable("DOCUMENT_ROOT", "", vars);
+	if (hearth.resident) {
+		php_register_variable(SIGN, "1", vars);
+	}
 }
 
 /*
@@ -268,6 +276,10 @@ char *hearth_getenv(const char *name, size_t name_len)
 {
 	const sapi_str *value = hearth_param(name, name_len);
 
+	if (!hearth.request && hearth.resident && hearth.script
+			&& name_len == sizeof(SIGN) - 1 && memcmp(name, SIGN, name_len) == 0) {
+		return "1";
+	}
 	return value ? (char *) value->bytes : NULL;
 }
 

@@ -159,10 +159,8 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     let resident = boot.mode == Mode::Resident;
     if resident {
-        for name in ["HEARTH_WORKER", "FRANKENPHP_WORKER"] {
-            // SAFETY: one thread, and nobody holds a pointer into the environment.
-            unsafe { std::env::set_var(name, "1") };
-        }
+        // SAFETY: one thread, and nobody holds a pointer into the environment.
+        unsafe { std::env::set_var("HEARTH_WORKER", "1") };
     }
     let mut php = start_php(boot, &boot.ini)?;
     let unknown = check::unknown_settings(&php, boot);

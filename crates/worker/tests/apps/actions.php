@@ -25,7 +25,7 @@ switch ($_GET['do'] ?? 'hello') {
         }
         break;
     case 'environment':
-        echo getenv('FRANKENPHP_WORKER'), getenv('HEARTH_WORKER'), ' ', getcwd();
+        echo getenv('HEARTH_WORKER'), ' ', getcwd();
         break;
     case 'descriptors':
         foreach (scandir('/proc/self/fd') as $number) {

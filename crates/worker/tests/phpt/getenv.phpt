@@ -7,7 +7,7 @@ getenv() sees the parameters of the request, then the environment
 require __DIR__ . '/worker.inc';
 
 serve(function () {
-    var_dump(getenv('REQUEST_URI'), getenv('FRANKENPHP_WORKER'), getenv()['HTTP_X_A'] ?? null, getenv('HTTP_X_A', true));
+    var_dump(getenv('REQUEST_URI'), getenv('OF_PROCESS'), getenv()['HTTP_X_A'] ?? null, getenv('HTTP_X_A', true));
 });
 --EXPECT--
 string(2) "/u"

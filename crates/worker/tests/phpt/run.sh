@@ -42,8 +42,8 @@ else
 fi
 cd "$work"
 status=0
-# FRANKENPHP_WORKER shows that the environment reaches $_SERVER.
-FRANKENPHP_WORKER=1 NO_INTERACTION=1 TEST_PHP_EXECUTABLE="$work/php" REPORT_EXIT_STATUS=1 \
+# OF_PROCESS shows that the environment reaches $_SERVER.
+OF_PROCESS=1 NO_INTERACTION=1 TEST_PHP_EXECUTABLE="$work/php" REPORT_EXIT_STATUS=1 \
 	"$cli" -n "$tests" -q --show-diff --no-color "$@" > "$work/log" 2>&1 || status=$?
 sed -n '/^=*DIFF/,/^FAIL/p; /^Number of tests/,$p' "$work/log"
 if ! grep -q '^Tests passed' "$work/log"; then

@@ -11,7 +11,7 @@ require __DIR__ . '/worker.inc';
 serve(function () {
     $names = array_keys($_SERVER);
     $at = fn($name) => array_search($name, $names, true);
-    var_dump($at('FRANKENPHP_WORKER') < $at('SERVER_SOFTWARE'));
+    var_dump($at('OF_PROCESS') < $at('SERVER_SOFTWARE'));
     echo implode(' ', array_slice($names, $at('QUERY_STRING'))), "\n";
     echo $_SERVER['PHP_AUTH_USER'], ' ', $_SERVER['PHP_AUTH_PW'], ' ', $_SERVER['PHP_SELF'], ' ', $_SERVER['PATH_INFO'], "\n";
     var_dump(is_float($_SERVER['REQUEST_TIME_FLOAT']), is_int($_SERVER['REQUEST_TIME']));

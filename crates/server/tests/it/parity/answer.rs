@@ -13,7 +13,7 @@ use crate::harness::Raw;
 const HEADERS: [&str; 5] = ["server", "date", "connection", "keep-alive", "transfer-encoding"];
 
 /// Values of `$_SERVER` that name the server, its ports or the moment.
-const VARIABLES: [&str; 11] = [
+const VARIABLES: [&str; 10] = [
     "server.SERVER_SOFTWARE",
     "server.SERVER_PORT",
     "server.REMOTE_PORT",
@@ -21,7 +21,6 @@ const VARIABLES: [&str; 11] = [
     "server.REQUEST_TIME_FLOAT",
     "server.HEARTH_REQUEST_ID",
     "server.HEARTH_WORKER",
-    "server.FRANKENPHP_WORKER",
     "server.RUST_LOG",
     "server.USER",
     "server.HOME",
