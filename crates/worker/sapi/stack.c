@@ -36,7 +36,7 @@ typedef struct view {
 /* As memcpy(), from memory that may not be there. Bare system calls: those of the C library are watched. */
 static bool peek(const view *view, void *to, const void *from, size_t len)
 {
-	/* A write of so little is whole or fails (pipe(7)), but for one that runs into memory that is not there. */
+	/* A write of so little is whole or fails (pipe(7)), except one that runs into memory that is not there. */
 	long written = from && len <= PIPE_BUF ? syscall(SYS_write, view->pipe[1], from, len) : 0;
 
 	return written > 0 && syscall(SYS_read, view->pipe[0], to, (size_t) written) == (long) len;
@@ -178,7 +178,7 @@ size_t hearth_write_stack(char *text, size_t capacity, const void *frame_registe
 	uint32_t number = 0;
 
 	if (syscall(SYS_pipe2, view.pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
-		put_text(&view, "unknown: no descriptor is free to look with");
+		put_text(&view, "unknown: no pipe can be made to look through");
 		return (size_t) (view.at - text);
 	}
 	while (at && number < MAX_FRAMES) {

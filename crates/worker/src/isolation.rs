@@ -144,7 +144,7 @@ fn choose(php: &mut Php<Host>, isolation: Isolation) -> Result<(Undo, Option<Und
             Ok(image) => by_rewind(image, php, paranoid, "the best way there is"),
             Err(why) => by_fork(
                 format!(
-                    "no rewind: {why}; a fork costs some 5 ms a request, so mode = \"classic\" is cheaper unless a boot takes longer"
+                    "no rewind: {why}; mode = \"classic\" is cheaper than a fork for each request unless a boot takes many milliseconds"
                 ),
                 paranoid,
             ),

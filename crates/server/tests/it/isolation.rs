@@ -377,6 +377,28 @@ fn a_byte_that_was_not_put_back_is_reported_with_its_address() {
     assert_same_workers(&server, 1);
 }
 
+#[test]
+fn memory_that_a_fork_wipes_is_wiped_for_each_request() {
+    for way in [
+        "pool.web.isolation_method=rewind",
+        "pool.web.isolation_method=fork",
+    ] {
+        let settings = [
+            "pool.web.script=wiped.php",
+            "pool.web.warmup=none",
+            "pool.web.workers=1",
+            "pool.web.paranoid=true",
+            "pool.web.ini.ffi.enable=1",
+            way,
+        ];
+        let server = start(&settings);
+        for _ in 0..5 {
+            assert_eq!(server.get("/").text(), "0", "{way}");
+        }
+        assert_same_workers(&server, 1);
+    }
+}
+
 /// The application, its server run under a filter that refuses `what`; see `isolation/deny.php`.
 fn denied(app: App, what: &str) -> App {
     let script = dir().join("deny.php");

@@ -20,7 +20,8 @@ use crate::process::{self, Forked};
 
 /// How often memory is spoilt and put back: enough for pages to become hot.
 const ROUNDS: usize = 4;
-/// Pages that the check itself has written to since all copies were dropped.
+/// Pages that the process may have written to since all copies were dropped: the first rewind looks at them. A kernel that tells
+/// no page from its copy shows all.
 const UNEXPLAINED_MAX: usize = 32;
 /// Rounds without a write, in which more than one hot page is tried.
 const QUIET_ROUNDS: u32 = 2 * COOL_EVERY;
@@ -81,11 +82,11 @@ fn try_round<E: Exchange + 'static>(
 ) -> Result<(), String> {
     for region in &rewinder.image.regions {
         let way = match region.kind {
-            Kind::Heap if round % 2 == 1 => Way::Zeros,
-            Kind::Heap => Way::Invert,
+            Kind::Heap if round % 2 == 1 => Spoiling::Zeros,
+            Kind::Heap => Spoiling::Invert,
             // By a system call, to what no code of ours depends on meanwhile.
-            Kind::File if round % 2 == 1 => Way::ReadBack,
-            Kind::File | Kind::Anonymous => Way::Same,
+            Kind::File if round % 2 == 1 => Spoiling::ReadBack,
+            Kind::File | Kind::Anonymous => Spoiling::Same,
         };
         spoil(&rewinder.image, region, way)
             .map_err(|error| format!("writing to {}: {error}", region.title()))?;
@@ -118,9 +119,9 @@ fn nothing_is_unexplained(rewinder: &Rewinder) -> Result<(), String> {
     Ok(())
 }
 
-/// How a page is spoilt.
+/// The ways to spoil a page.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Spoiling {
     /// Each bit of a byte is turned.
     Invert,
     /// read(2) fills the page with zeros.
@@ -132,7 +133,7 @@ enum Way {
 }
 
 /// Writes to the last page of the region that is in use.
-fn spoil(image: &Image, region: &Region, way: Way) -> io::Result<()> {
+fn spoil(image: &Image, region: &Region, way: Spoiling) -> io::Result<()> {
     let pages = image
         .pages
         .get(region.first_page..region.first_page + region.pages())
@@ -143,19 +144,23 @@ fn spoil(image: &Image, region: &Region, way: Way) -> io::Result<()> {
     let address = region.addresses.start + page * PAGE;
     let target: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
     match way {
-        Way::Invert | Way::Same => {
+        Spoiling::Invert | Spoiling::Same => {
             // SAFETY: a page of a writable mapping.
             let value = unsafe { target.read_volatile() };
-            let spoilt = if matches!(way, Way::Invert) { !value } else { value };
+            let spoilt = if matches!(way, Spoiling::Invert) {
+                !value
+            } else {
+                value
+            };
             // SAFETY: as above. Only pages of PHP, which stands still, get another value.
             unsafe { target.write_volatile(spoilt) };
             Ok(())
         }
-        Way::Zeros => {
+        Spoiling::Zeros => {
             let zero = rustix::fs::open(c"/dev/zero", OFlags::RDONLY, Mode::empty())?;
             fill(target, &zero)
         }
-        Way::ReadBack => {
+        Spoiling::ReadBack => {
             let (reader, writer) = rustix::pipe::pipe()?;
             // SAFETY: a readable page, which nobody writes to meanwhile.
             let page = unsafe { std::slice::from_raw_parts(target, PAGE) };

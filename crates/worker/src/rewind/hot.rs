@@ -27,8 +27,8 @@ const THREAD_ABOVE: usize = 0x900;
 #[derive(Debug, Default)]
 pub(super) struct Hot {
     pages: Vec<Entry>,
-    /// Pages that are not the file's in this process, above all those of the thread itself: always copied, but for the kernel's
-    /// part of them.
+    /// Pages that are not the file's in this process, above all those of the thread itself: always copied, except the
+    /// kernel's part of them.
     own: Vec<Entry>,
     /// Which page is tried next.
     next: usize,

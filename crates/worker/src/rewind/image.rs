@@ -220,10 +220,10 @@ impl Image {
     }
 
     /// Copies what is there, and says which pages that were. One that nobody has touched is zero, as the file is; only a file's has
-    /// content of its own.
+    /// content of its own. What a fork would wipe is left out, and so is zero.
     fn fill(&self, pagemap: &Pagemap) -> io::Result<Vec<usize>> {
         let mut held = Vec::new();
-        for region in &self.regions {
+        for region in self.regions.iter().filter(|region| !region.is_wiped) {
             let mut copy_in = |addresses: Range<usize>| {
                 for at in addresses.step_by(PAGE) {
                     let number = Self::number(region, at);
@@ -244,6 +244,9 @@ impl Image {
 
     /// The pieces of a region that requests can see.
     pub(super) fn used(&self, region: &Region) -> Vec<Range<usize>> {
+        if region.is_huge {
+            return vec![region.addresses.clone()];
+        }
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let pages = self
             .pages

@@ -1,6 +1,6 @@
 //! The kernel's side of a rewind: which pages of this process are not the image's any more.
 //!
-//! All memory that is put back is mapped privately from the image's file. The kernel never lets such a mapping write to a page of
+//! Memory that is put back is mapped privately from the image's file. The kernel never lets such a mapping write to a page of
 //! the file: the first write, whoever makes it on the thread's behalf, is a fault, which gives the process a copy of its own. Of that
 //! page `/proc/self/pagemap` says that it is no file's (`proc_pid_pagemap(5)`, bit 61; without privilege since Linux 4.2). To drop
 //! the copy is to have the file's page again.
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// What a scan looks for.
+/// Pages that a scan looks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Looking {
     /// Pages that hold something, in memory or in swap.
@@ -81,7 +81,7 @@ pub(super) enum Looking {
 }
 
 impl Looking {
-    /// Whether the page of an entry is one. Bits 63, 62 and 61: in memory, in swap, of a file.
+    /// True for the entry of such a page. Bits 63, 62 and 61: in memory, in swap, of a file.
     const fn is_met_by(self, entry: u64) -> bool {
         let is_there = entry >> 62 != 0;
         match self {
@@ -99,9 +99,9 @@ fn address(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
-/// How pages are found.
+/// The ways to find pages.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Listing {
     /// `PAGEMAP_SCAN`.
     Scan,
     /// Entry by entry.
@@ -112,7 +112,7 @@ enum Way {
 #[derive(Debug)]
 pub(super) struct Pagemap {
     file: OwnedFd,
-    way: Way,
+    listing: Listing,
 }
 
 impl Pagemap {
@@ -137,7 +137,7 @@ impl Pagemap {
         };
         let mut pagemap = Self {
             file: opened?,
-            way: Way::Scan,
+            listing: Listing::Scan,
         };
         let mut found = [Found::default()];
         // Whatever the reason is, reading is the other way.
@@ -145,12 +145,12 @@ impl Pagemap {
             .scan(&(PAGE..2 * PAGE), Looking::Present, &mut found)
             .is_err()
         {
-            pagemap.way = Way::Read;
+            pagemap.listing = Listing::Read;
         }
         Ok(pagemap)
     }
 
-    /// Whether this kernel tells a page of a file from a process's own copy of it.
+    /// True if this kernel tells a page of a file from a process's own copy of it.
     pub(super) fn tells_copies(&self) -> io::Result<bool> {
         let file = memfd_create(c"hearth-probe", MemfdFlags::CLOEXEC)
             .map_err(|error| io::Error::new(error.kind(), format!("memfd_create: {error}")))?;
@@ -206,9 +206,9 @@ impl Pagemap {
         looking: Looking,
         found: &mut [Found],
     ) -> io::Result<(usize, usize)> {
-        match self.way {
-            Way::Scan => self.scan_at_once(range, looking, found),
-            Way::Read => self.scan_by_reading(range, looking, found),
+        match self.listing {
+            Listing::Scan => self.scan_at_once(range, looking, found),
+            Listing::Read => self.scan_by_reading(range, looking, found),
         }
     }
 
@@ -218,8 +218,7 @@ impl Pagemap {
         looking: Looking,
         found: &mut [Found],
     ) -> io::Result<(usize, usize)> {
-        // What is returned splits the pieces, so it is something that all have or none. A category that is inverted and required
-        // is one that must be absent.
+        // A category that is returned splits the pieces where it changes. One that is inverted and required must be absent.
         let (unwanted, returned) = match looking {
             Looking::Present => (0, PAGE_IS_PRESENT),
             Looking::Private => (PAGE_IS_FILE, PAGE_IS_FILE),
@@ -316,15 +315,18 @@ impl Pagemap {
     }
 }
 
-/// Has the pages be the file's again, there to be read: the next write to each is a fault, and shows in a scan.
+/// Makes the pages the file's again, there to be read: the next write to each is a fault, and shows in a scan.
 pub(super) fn renew(pages: &Range<usize>) -> io::Result<()> {
+    if pages.is_empty() {
+        return Ok(());
+    }
     drop_copies(pages)?;
     // Else the next read would be a fault as well.
     touch(pages);
     Ok(())
 }
 
-/// Has the pages be the file's again, at the next use.
+/// Makes the pages the file's again, at the next use.
 pub(super) fn drop_copies(pages: &Range<usize>) -> io::Result<()> {
     // SAFETY: memory of PHP that is mapped privately from the image, and is put back to it.
     unsafe {

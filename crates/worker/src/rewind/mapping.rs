@@ -1,4 +1,4 @@
-//! Has the zygote's memory come from the image's file: what a process forked from it writes to is then its own, and can be told.
+//! Maps the zygote's memory from the image's file: what a process forked from it writes to is then its own, and can be told.
 //!
 //! Runs in: zygote.
 
@@ -6,18 +6,20 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
+use ipc::logline::Level;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use super::hot::{Entry, put_back, thread_pages};
 use super::image::Image;
 use super::process;
 use super::regions::{self, PAGE, Region};
+use crate::host;
 
 /// Pages that the system may refuse to map from a file (executable ones, by a security module). They are copied after each request.
 const REFUSED_MAX: usize = 64;
 
 impl Image {
-    /// Has all memory come from the file, but for the thread's own pages, long idle pieces, and what the system refuses.
+    /// Maps all memory from the file, except the thread's own pages, long idle pieces, and what the system refuses.
     pub(super) fn map_memory(&mut self, file: &impl AsFd, held: &[usize]) -> io::Result<()> {
         let mut refused = 0;
         for index in 0..self.regions.len() {
@@ -26,6 +28,9 @@ impl Image {
             };
             for piece in self.used(&region).iter().flat_map(without_thread) {
                 if let Err(error) = map_piece(file, &region, &piece) {
+                    if !matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
+                        give_up(&region, &error);
+                    }
                     refused += piece.len() / PAGE;
                     if refused > REFUSED_MAX {
                         let text = format!("{} cannot be mapped from the image: {error}", region.title());
@@ -49,7 +54,7 @@ impl Image {
         Ok(())
     }
 
-    /// Whether mapped pages are what was copied; if not, they are made so, since this process depends on them.
+    /// Compares mapped pages with what was copied. Those that differ are put right, since this process depends on them.
     fn compare(&self, region: &Region, numbers: &[usize]) -> io::Result<()> {
         let entry = |number: usize| Entry {
             address: region.addresses.start + (number - region.first_page) * PAGE,
@@ -70,7 +75,7 @@ impl Image {
     }
 }
 
-/// The error leaves all as it was.
+/// A refusal leaves all as it was.
 fn map_piece(file: &impl AsFd, region: &Region, piece: &Range<usize>) -> io::Result<()> {
     let mut rights = ProtFlags::READ | ProtFlags::WRITE;
     if region.executable {
@@ -90,7 +95,17 @@ fn map_piece(file: &impl AsFd, region: &Region, piece: &Range<usize>) -> io::Res
     Ok(())
 }
 
-/// What is left of `piece` without the pages of the thread.
+/// The kernel may have taken the old memory away before it failed (mmap(2), `MAP_FIXED`): nothing can go on in this process.
+fn give_up(region: &Region, error: &io::Error) -> ! {
+    let text = format!(
+        "mapping {} from the image: {error}; the zygote ends, since its memory may be gone",
+        region.title()
+    );
+    host::log(None, Level::ERROR, text.as_bytes());
+    crate::process::quit(1)
+}
+
+/// The rest of `piece` without the pages of the thread.
 fn without_thread(piece: &Range<usize>) -> Vec<Range<usize>> {
     regions::cut(piece.clone(), &[thread_pages()])
 }

@@ -88,7 +88,7 @@ impl From<rustix::io::Errno> for Stuck {
 pub(crate) fn is_possible() -> Result<(), String> {
     let pagemap = Pagemap::open().map_err(|error| format!("/proc/self/pagemap cannot be opened: {error}"))?;
     let tells = pagemap.tells_copies();
-    if tells.map_err(|error| format!("trying /proc/self/pagemap: {error}"))? {
+    if tells.map_err(|error| format!("/proc/self/pagemap cannot be tried: {error}"))? {
         return Ok(());
     }
     Err("/proc/self/pagemap does not tell pages of a file from copies of them".to_owned())
@@ -127,7 +127,8 @@ impl Rewinder {
             hot: Hot::default(),
             scanned: Vec::new(),
             found: vec![Found::default(); FOUND],
-            faults: 0,
+            // Not a number of faults: the first rewind looks at everything.
+            faults: -1,
             idle: Vec::new(),
             rewinds: 0,
             has_children: false,
@@ -146,7 +147,6 @@ impl Rewinder {
         }
         rewinder.scanned = to_scan(&rewinder.image);
         rewinder.idle = rewinder.image.long_idle();
-        rewinder.faults = faults();
         let memory: Vec<Memory> = rewinder
             .image
             .regions

@@ -25,6 +25,10 @@ pub(crate) struct Region {
     pub(crate) kind: Kind,
     /// Code may be run there (PCRE's JIT).
     pub(crate) executable: bool,
+    /// A forked process finds zeros there (`MADV_WIPEONFORK`): generators of random numbers notice a fork by it.
+    pub(crate) is_wiped: bool,
+    /// It has huge pages (hugetlb), of which no part can be mapped.
+    pub(crate) is_huge: bool,
     /// As in `/proc/self/maps`, for messages.
     pub(crate) name: String,
 }
@@ -88,7 +92,12 @@ pub(super) fn find(pagemap: &Pagemap) -> io::Result<Vec<Region>> {
     let loaded = Loaded::find();
     // It has the lines of `maps`, and others between them.
     let text = std::fs::read_to_string("/proc/self/smaps")?;
-    let mut kept = droppable(&text);
+    // Memory that the kernel may drop at any time (`MAP_DROPPABLE`): newer C libraries keep the state of `getrandom()` there, which
+    // must not be put back.
+    let mut kept = flagged(&text, "dp");
+    let (wiped, huge) = (flagged(&text, "wf"), flagged(&text, "ht"));
+    let lies_in =
+        |addresses: &Addresses, all: &[Addresses]| all.iter().any(|one| one.contains(&addresses.start));
     kept.push(loaded.executable.clone());
     let mut regions = Vec::new();
     let mut first_page = 0;
@@ -109,6 +118,8 @@ pub(super) fn find(pagemap: &Pagemap) -> io::Result<Vec<Region>> {
                     _ => Kind::Anonymous,
                 };
                 let region = Region {
+                    is_wiped: lies_in(&addresses, &wiped),
+                    is_huge: lies_in(&addresses, &huge),
                     addresses,
                     first_page,
                     kind,
@@ -123,9 +134,8 @@ pub(super) fn find(pagemap: &Pagemap) -> io::Result<Vec<Region>> {
     Ok(regions)
 }
 
-/// Memory that the kernel may drop at any time (`MAP_DROPPABLE`): newer C libraries keep the state of `getrandom()` there, which
-/// must not be put back.
-fn droppable(smaps: &str) -> Vec<Addresses> {
+/// Mappings that have a flag (`proc_pid_smaps(5)`, `VmFlags`).
+fn flagged(smaps: &str, wanted: &str) -> Vec<Addresses> {
     let mut current = None;
     let mut found = Vec::new();
     for line in smaps.lines() {
@@ -133,7 +143,7 @@ fn droppable(smaps: &str) -> Vec<Addresses> {
             found.extend(
                 current
                     .take()
-                    .filter(|_| flags.split(' ').any(|flag| flag == "dp")),
+                    .filter(|_| flags.split(' ').any(|flag| flag == wanted)),
             );
         } else if let Some(mapping) = mappings(line).next() {
             current = Some(mapping.addresses);
@@ -235,9 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn droppable_memory_is_told_by_its_flag() {
+    fn memory_is_told_by_its_flags() {
         let smaps = "10-20 rw-p 0 00:00 0 \nSize: 4 kB\nVmFlags: rd wr mr dp \n20-30 rw-p 0 00:00 0 \nVmFlags: rd wr \n";
-        assert_eq!(droppable(smaps), [0x10..0x20]);
+        assert_eq!(flagged(smaps, "dp"), [0x10..0x20]);
+        assert_eq!(flagged(smaps, "rd"), [0x10..0x20, 0x20..0x30]);
+        assert_eq!(flagged(smaps, "wf"), []);
     }
 
     #[test]
@@ -247,6 +259,8 @@ mod tests {
             first_page: 0,
             kind: Kind::Heap,
             executable: false,
+            is_wiped: false,
+            is_huge: false,
             name: String::new(),
         };
         let regions = [region(10..20), region(30..40)];
