@@ -11,12 +11,14 @@ use std::ops::Range;
 use std::ptr;
 
 use ipc::ask::Ask;
-use ipc::control::{Ini, LeakKind};
+use ipc::control::Ini;
 
 use crate::touched::{Memory, Touched};
 
+mod leak;
 mod request;
 
+pub(crate) use leak::{Find, Leak};
 pub(crate) use request::{Param, Request, Str};
 
 /// What PHP asks of the host while it serves one request. Nothing in here may call PHP.
@@ -111,65 +113,6 @@ impl Warmth {
         // SAFETY: a constant of the C side, which ends with a NUL.
         unsafe { CStr::from_ptr(self.skipped) }.to_str().ok()
     }
-}
-
-/// `sapi_leak`: something that a request left behind.
-#[repr(C)]
-pub(crate) struct Leak<'a> {
-    kind: c_int,
-    /// As in the application; UTF-8 where its names are.
-    pub(crate) name: Str<'a>,
-    /// `file:line`, or empty.
-    pub(crate) place: Str<'a>,
-    /// Types and sizes.
-    pub(crate) change: Str<'a>,
-    /// Memory that was kept; only for [`Self::kind`] `None`.
-    pub(crate) bytes: i64,
-}
-
-impl Leak<'_> {
-    /// What it is; `None` for memory.
-    pub(crate) fn kind(&self) -> Option<LeakKind> {
-        // In the order of `sapi_leak_kind`, whose first is memory.
-        const KINDS: [LeakKind; 22] = [
-            LeakKind::Global,
-            LeakKind::StaticProperty,
-            LeakKind::FunctionStatic,
-            LeakKind::ObjectProperty,
-            LeakKind::Objects,
-            LeakKind::Setting,
-            LeakKind::Handler,
-            LeakKind::ShutdownFunction,
-            LeakKind::Autoloader,
-            LeakKind::Constant,
-            LeakKind::Function,
-            LeakKind::Classes,
-            LeakKind::Resource,
-            LeakKind::StreamWrapper,
-            LeakKind::OutputBuffer,
-            LeakKind::Environment,
-            LeakKind::Locale,
-            LeakKind::Timezone,
-            LeakKind::Encoding,
-            LeakKind::Directory,
-            LeakKind::Umask,
-            LeakKind::Descriptor,
-        ];
-        let index = usize::try_from(self.kind).ok()?.checked_sub(1)?;
-        KINDS.get(index).copied()
-    }
-}
-
-/// What is to be found out about a request: `sapi_leaks`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Find {
-    /// Nothing.
-    Nothing = 0,
-    /// What it leaves in settings, handlers, resources and the process.
-    Process = 1,
-    /// That, and what it leaves in values.
-    All = 2,
 }
 
 #[repr(C)]
