@@ -124,6 +124,11 @@ static bool seal_free_lists(void)
 	return true;
 }
 
+static bool is_on_stack(const void *address)
+{
+	return (uintptr_t) address - (uintptr_t) hearth.php_stack < PHP_STACK_SIZE;
+}
+
 size_t sapi_free_memory(sapi_range *ranges, size_t capacity)
 {
 	const chunk *first = (const chunk *) ((uintptr_t) zend_mm_get_heap() & ~(CHUNK_SIZE - 1));
@@ -131,9 +136,10 @@ size_t sapi_free_memory(sapi_range *ranges, size_t capacity)
 	size_t count = 1;
 	size_t offset = is_zend_mm() ? find_page_map(first) : 0;
 
-	/* Below the red zone of the parked stack (System V ABI for x86-64, 3.2.2). */
+	/* Below the red zone of the parked stack (System V ABI for x86-64, 3.2.2). A fiber is parked on a stack of its own. */
 	ranges[0].start = hearth.php_stack;
-	ranges[0].len = ((uintptr_t) hearth.php_sp - 128 - (uintptr_t) hearth.php_stack) & ~(PAGE_SIZE - 1);
+	ranges[0].len = is_on_stack(hearth.php_sp)
+		? ((uintptr_t) hearth.php_sp - 128 - (uintptr_t) hearth.php_stack) & ~(PAGE_SIZE - 1) : 0;
 	if (!offset) {
 		return count;
 	}
