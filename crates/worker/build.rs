@@ -22,6 +22,7 @@ const SOURCES: &[&str] = &[
     "thrown.c",
     "suspects.c",
     "variables.c",
+    "superglobals.c",
     "filter.c",
     "leaks.c",
     "leaks_process.c",

@@ -106,6 +106,7 @@ typedef struct hearth_context {
 	size_t              boot_ticks;
 	bool                boot_ignore_user_abort;
 	bool                register_argc_argv;
+	bool                boot_references;  /* superglobals are references */
 	/* The warm-up, see warm.c. */
 	bool                warming;          /* the script's requests only warm */
 	bool                warmed;           /* they are over; the script that comes next serves */
@@ -265,11 +266,15 @@ char *hearth_getenv(const char *name, size_t name_len);
 char *hearth_read_cookies(void);
 /* Value of a parameter of the request, or NULL. */
 const sapi_str *hearth_param(const char *name, size_t name_len);
-/* Fills $_GET, $_POST, … of a resident request. */
-void hearth_import_superglobals(void);
 
 /* Shows the request's parameters to sapi_module.input_filter. */
 void hearth_feed_filter(void);
+
+/* superglobals.c */
+/* Fills $_GET, $_POST, … of a resident request. */
+void hearth_import_superglobals(void);
+/* At the end of the boot: superglobals of which it has made references stay these. */
+void hearth_note_references(void);
 
 /* filter.c */
 void hearth_filter_startup(void);

@@ -418,6 +418,7 @@ static void end_boot(void)
 	close_input();
 	sapi_deactivate();
 	zend_unset_timeout();
+	hearth_note_references();
 	PG(register_argc_argv) = hearth.register_argc_argv;
 	hearth.boot_ignore_user_abort = PG(ignore_user_abort);
 	hearth.boot_ticks = BG(user_tick_functions) ? zend_llist_count(BG(user_tick_functions)) : 0;

@@ -1,6 +1,6 @@
 /*
- * $_SERVER and the other superglobals: the environment as it was at boot, then
- * the request's parameters, in the order in which php-fpm shows them.
+ * $_SERVER: the environment as it was at boot, then the request's parameters,
+ * in the order in which php-fpm shows them.
  *
  * Known names are interned once, so that a request hashes no key and copies
  * each value once.
@@ -13,10 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#ifdef HAVE_PHP_SESSION
-# include <ext/session/php_session.h>
-#endif
 
 /* By it scripts for FrankenPHP know their server. */
 #define SIGN "FRANKENPHP_WORKER"
@@ -286,37 +282,4 @@ char *hearth_getenv(const char *name, size_t name_len)
 char *hearth_read_cookies(void)
 {
 	return hearth.request ? (char *) hearth.request->cookies.bytes : NULL;
-}
-
-/*
- * As main/php_variables.c php_hash_environment() (8.2), with these differences: $_SERVER and $_REQUEST are filled
- * even if auto_globals_jit is set, because code that reads them may have been compiled long ago; $_ENV is left as
- * the boot made it, because applications put their configuration there (Symfony's Dotenv), and workers of
- * FrankenPHP keep it too.
- *
- * Modules are not active meanwhile, as in php_request_startup(): sessions follow uploads only then. They are not to do
- * so with a save handler of the script's, for php-fpm has none yet.
- */
-void hearth_import_superglobals(void)
-{
-	zend_auto_global *global;
-
-	zval_ptr_dtor_nogc(&PG(http_globals)[TRACK_VARS_FILES]);
-	ZVAL_UNDEF(&PG(http_globals)[TRACK_VARS_FILES]);
-	zend_hash_str_del(&EG(symbol_table), ZEND_STRL("_SESSION"));
-#ifdef HAVE_PHP_SESSION
-	PG(modules_activated) = PS(mod_user_implemented);
-#endif
-
-	ZEND_HASH_MAP_FOREACH_PTR(CG(auto_globals), global) {
-		if (!global->auto_global_callback) {
-			global->armed = 0;
-		} else if (zend_string_equals_literal(global->name, "_ENV")
-				|| zend_string_equals_literal(global->name, "GLOBALS")) {
-			continue;
-		} else {
-			global->armed = global->auto_global_callback(global->name);
-		}
-	} ZEND_HASH_FOREACH_END();
-	PG(modules_activated) = true;
 }
