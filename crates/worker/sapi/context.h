@@ -86,6 +86,7 @@ typedef struct hearth_context {
 	bool                resident;         /* the script is a worker script */
 	bool                finished;         /* the response is complete, the script goes on */
 	bool                handled;          /* the handler is over, and the script goes on in the request (isolated) */
+	bool                once;             /* the script waits in hearth_request(), or is the request from there on; see once.c */
 	bool                headers_sent;     /* the final head went to the host */
 	bool                fatal;            /* an error that ends the script was raised */
 	bool                uncaught;         /* an exception reached the top */
@@ -107,6 +108,9 @@ typedef struct hearth_context {
 	bool                boot_ignore_user_abort;
 	bool                register_argc_argv;
 	bool                boot_references;  /* superglobals are references */
+	const zend_array   *boot_argv;        /* $argv as PHP has made it */
+	HashTable          *boot_added;       /* to $_SERVER, see variables.c; NULL: nothing */
+	php_stream         *boot_input;       /* body of php://input, if that was opened; only with `once` */
 	/* The warm-up, see warm.c. */
 	bool                warming;          /* the script's requests only warm */
 	bool                warmed;           /* they are over; the script that comes next serves */
@@ -167,10 +171,31 @@ void hearth_run_worker(void);
 /* Waits for a request and has `fci` handle it; false once there are no more. */
 bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends);
 
+/* Ends the boot, as far as PHP runs it as a request of its own. */
+void hearth_end_boot(void);
+/* Gives the host its turn; false: there are no more requests. */
+bool hearth_wait_for_request(void);
+/* What the script still does is no request: its output is logged, its headers go nowhere. */
+void hearth_begin_drain(void);
+/* May bail out. */
+void hearth_begin_request(void);
 /* Begins the request and has `fci` handle it. False: an error was fatal, or a limit was hit, and PHP has bailed out. */
 bool hearth_call_handler(zend_fcall_info *fci, zend_fcall_info_cache *fcc);
 /* The first step of each request's end: from here on nothing is left to a caller, an exception neither. */
 void hearth_enter_shutdown(void);
+
+/* input.c */
+void hearth_close_input(void);
+/* At the end of the boot, instead: streams on it stay open. */
+void hearth_keep_input(void);
+/* Lets them read the body of the request that begins. */
+void hearth_give_input(void);
+
+/* once.c */
+/* hearth_request(): throws, returns into a request, or ends the script. */
+void hearth_request_of_script(void);
+/* Notes where a boot prints and sets headers. */
+void hearth_watch_boot(bool on);
 
 /* isolated.c */
 /* Finds the modules that have something to do at the end of a request. */
@@ -251,6 +276,8 @@ void hearth_forget_request_info(void);
 /* session.c */
 void hearth_begin_session(void);
 void hearth_end_session(void);
+/* Whether one is open that not PHP itself has started. */
+bool hearth_script_has_session(void);
 /* Calls a module's function for the begin or the end of a request, if there is such a module. */
 void hearth_call_module(const char *name, size_t name_len, bool startup);
 
@@ -266,6 +293,8 @@ char *hearth_getenv(const char *name, size_t name_len);
 char *hearth_read_cookies(void);
 /* Value of a parameter of the request, or NULL. */
 const sapi_str *hearth_param(const char *name, size_t name_len);
+/* At the end of the boot: $_SERVER of each request has what the boot has added to it. */
+void hearth_keep_added(void);
 
 /* Shows the request's parameters to sapi_module.input_filter. */
 void hearth_feed_filter(void);

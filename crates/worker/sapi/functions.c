@@ -57,6 +57,16 @@ ZEND_FUNCTION(hearth_handle_request)
 	RETURN_BOOL(hearth_next_request(&fci, &fcc, what_exit_ends(execute_data)));
 }
 
+/* A script that runs from the top for each request has its request. */
+ZEND_FUNCTION(hearth_request)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+
+	if (hearth.resident) {
+		hearth_request_of_script();
+	}
+}
+
 /* As sapi/fpm/fpm/fpm_main.c fastcgi_finish_request() (8.2). */
 ZEND_FUNCTION(fastcgi_finish_request)
 {

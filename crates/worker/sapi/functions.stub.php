@@ -10,6 +10,14 @@
 function hearth_handle_request(callable $handler): bool {}
 
 /**
+ * Waits for a request and returns into it: what stands above the call is booted once, what stands below it is the
+ * request, to the end of the script. Does nothing where the script runs from the top for each request.
+ *
+ * @throws RuntimeException on a second call, and where no request can begin
+ */
+function hearth_request(): void {}
+
+/**
  * As hearth_handle_request(), except that exit() and an uncaught exception in $handler end the script.
  *
  * @alias hearth_handle_request

@@ -1,8 +1,11 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 36f71676b1ea3416b0f5787daeabc75e50c56ce2 */
+ * Stub hash: f83232b4ae58da1db60181c019063216e1672069 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_hearth_handle_request, 0, 1, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_hearth_request, 0, 0, IS_VOID, 0)
 ZEND_END_ARG_INFO()
 
 #define arginfo_frankenphp_handle_request arginfo_hearth_handle_request
@@ -41,6 +44,7 @@ ZEND_END_ARG_INFO()
 
 
 ZEND_FUNCTION(hearth_handle_request);
+ZEND_FUNCTION(hearth_request);
 ZEND_FUNCTION(fastcgi_finish_request);
 ZEND_FUNCTION(headers_send);
 ZEND_FUNCTION(getallheaders);
@@ -50,6 +54,7 @@ ZEND_FUNCTION(apache_response_headers);
 
 static const zend_function_entry ext_functions[] = {
 	ZEND_FE(hearth_handle_request, arginfo_hearth_handle_request)
+	ZEND_FE(hearth_request, arginfo_hearth_request)
 	ZEND_FALIAS(frankenphp_handle_request, hearth_handle_request, arginfo_frankenphp_handle_request)
 	ZEND_FE(fastcgi_finish_request, arginfo_fastcgi_finish_request)
 	ZEND_FALIAS(frankenphp_finish_request, fastcgi_finish_request, arginfo_frankenphp_finish_request)

@@ -8,7 +8,7 @@
  * shutdown functions, last error, random seeds, limits.
  *
  * Runs in: worker (and zygote, for the boot of a worker script). Called by:
- * sapi.c and functions.c.
+ * sapi.c, functions.c and once.c.
  */
 #include "context.h"
 
@@ -112,32 +112,6 @@ static void restore_ignore_user_abort(void)
 	zend_string_release(name);
 }
 
-/*
- * php://input of a request ends with it. The streams opened on it share one body and do not own it, so they are
- * closed first; a script that kept one finds it closed.
- */
-static void close_input(void)
-{
-	php_stream *body = SG(request_info).request_body;
-	zend_resource *resource;
-
-	SG(post_read) = 1;
-	if (!body) {
-		return;
-	}
-	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-		if (resource->type == php_file_le_stream()) {
-			php_stream *stream = resource->ptr;
-
-			if (stream != body && strcmp(stream->ops->label, "Input") == 0) {
-				zend_list_close(resource);
-			}
-		}
-	} ZEND_HASH_FOREACH_END();
-	SG(request_info).request_body = NULL;
-	php_stream_free(body, PHP_STREAM_FREE_CLOSE);
-}
-
 /* Drops what this request registered with register_tick_function(). */
 static void forget_ticks(void)
 {
@@ -185,7 +159,7 @@ static void end_exception(void)
 /*
  * The list at the beginning. Order as in main/main.c php_request_startup() (8.2). May bail out.
  */
-static void request_begin(void)
+void hearth_begin_request(void)
 {
 	zend_execute_data *frame = EG(current_execute_data);
 	zval error_handler;
@@ -195,7 +169,7 @@ static void request_begin(void)
 	hearth.fatal = false;
 	hearth.uncaught = false;
 	hearth.phase = PHASE_REQUEST;
-	if (!hearth.isolated) {
+	if (!hearth.isolated && !hearth.once) {
 		/* Shutdown functions registered from here on are the request's. */
 		hearth.boot_shutdown_functions = BG(user_shutdown_function_names);
 		BG(user_shutdown_function_names) = NULL;
@@ -282,7 +256,7 @@ static bool request_end(void)
 		php_output_deactivate();
 	} zend_end_try();
 	zend_try {
-		close_input();
+		hearth_close_input();
 	} zend_end_try();
 	zend_try {
 		sapi_deactivate();
@@ -366,7 +340,7 @@ bool hearth_call_handler(zend_fcall_info *fci, zend_fcall_info_cache *fcc)
 	ZVAL_UNDEF(&result);
 	fci->retval = &result;
 	zend_try {
-		request_begin();
+		hearth_begin_request();
 		zend_call_function(fci, fcc);
 		zval_ptr_dtor(&result);
 		returned = true;
@@ -408,14 +382,19 @@ static void serve(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_
 }
 
 /* The boot ran in a request of its own, as far as PHP is concerned; it ends here. */
-static void end_boot(void)
+void hearth_end_boot(void)
 {
+	hearth_watch_boot(false);
 	php_output_end_all();
 	hearth_end_session();
 	hearth_call_module(ZEND_STRL("filter"), false);
 	hearth_call_module(ZEND_STRL("zlib"), false);
 	php_output_deactivate();
-	close_input();
+	if (hearth.once) {
+		hearth_keep_input();
+	} else {
+		hearth_close_input();
+	}
 	sapi_deactivate();
 	zend_unset_timeout();
 	hearth_note_references();
@@ -424,8 +403,7 @@ static void end_boot(void)
 	hearth.boot_ticks = BG(user_tick_functions) ? zend_llist_count(BG(user_tick_functions)) : 0;
 }
 
-/* What the script still does is no request: its output is logged, its headers go nowhere. */
-static void begin_drain(void)
+void hearth_begin_drain(void)
 {
 	hearth.phase = PHASE_DRAIN;
 	hearth.drain_calls = 0;
@@ -434,6 +412,18 @@ static void begin_drain(void)
 	sapi_activate();
 	SG(request_info).no_headers = 1;
 	SG(post_read) = 1;
+}
+
+bool hearth_wait_for_request(void)
+{
+	hearth.phase = PHASE_BETWEEN;
+	hearth_yield(SAPI_WAITING);
+	while (hearth.task != TASK_NONE) {
+		hearth_perform();
+		/* Every request starts here. */
+		hearth_yield(SAPI_WAITING);
+	}
+	return hearth.request != NULL;
 }
 
 bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, hearth_exit_ends exit_ends)
@@ -451,7 +441,7 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 	}
 	if (hearth.phase == PHASE_BOOT) {
 		hearth_warm_before_first_request();
-		end_boot();
+		hearth_end_boot();
 	} else if (hearth.phase == PHASE_BETWEEN) {
 		end_between();
 		if (EG(exception)) {
@@ -459,15 +449,8 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 		}
 	}
 	hearth_leaks_after();
-	hearth.phase = PHASE_BETWEEN;
-	hearth_yield(SAPI_WAITING);
-	while (hearth.task != TASK_NONE) {
-		hearth_perform();
-		/* Every request starts here. */
-		hearth_yield(SAPI_WAITING);
-	}
-	if (!hearth.request) {
-		begin_drain();
+	if (!hearth_wait_for_request()) {
+		hearth_begin_drain();
 		if (hearth.leaving) {
 			zend_throw_unwind_exit();
 		}
@@ -508,6 +491,9 @@ void hearth_run_worker(void)
 	hearth.fatal = false;
 	hearth.uncaught = false;
 	hearth.leaving = false;
+	hearth.once = false;
+	hearth.boot_input = NULL;
+	hearth.boot_added = NULL;
 	hearth.ended = SAPI_END_NONE;
 	hearth_thrown_forget();
 	hearth.phase = PHASE_BOOT;
@@ -520,12 +506,17 @@ void hearth_run_worker(void)
 	if (php_request_startup() == FAILURE) {
 		hearth.ended = SAPI_END_FATAL;
 	} else {
+		const zval *arguments = zend_hash_find(&EG(symbol_table), ZSTR_KNOWN(ZEND_STR_ARGV));
+
+		hearth.boot_argv = arguments && Z_TYPE_P(arguments) == IS_ARRAY ? Z_ARR_P(arguments) : NULL;
 		compat_set_stack(hearth.php_stack, PHP_STACK_SIZE);
 		SG(request_info).no_headers = 1;
+		hearth_watch_boot(true);
 		zend_stream_init_filename(&file, script);
 		file.primary_script = 1;
 		returned = php_execute_script(&file);
-		if (hearth.handled) {
+		hearth_watch_boot(false);
+		if (hearth.handled || (hearth.once && hearth.isolated && hearth.phase == PHASE_REQUEST)) {
 			hearth_end_isolated();
 		}
 		hearth.ended = why_ended(returned);

@@ -407,6 +407,11 @@ sapi_state sapi_serve(void *exchange, const sapi_request *request)
 	return hearth.state;
 }
 
+bool sapi_once(void)
+{
+	return hearth.once;
+}
+
 sapi_state sapi_leave(void)
 {
 	hearth.leaving = true;

@@ -240,6 +240,8 @@ void       sapi_errors_are_500(void);
 void       sapi_stay_in_directory(void);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
 sapi_state sapi_start(const char *script);
+/* Whether the script that sapi_start() has run waits in hearth_request(), or has served a request so: it serves one, and ends with it. */
+bool       sapi_once(void);
 /* Worker, resident: one request, until the script asks for the next one or ends. With request == NULL the pending hearth_handle_request() returns false, so that the script can end. */
 sapi_state sapi_serve(void *ctx, const sapi_request *request);
 /* Zygote, resident: true before the scripts that warm, false before the one that serves. */

@@ -73,3 +73,12 @@ void hearth_end_session(void)
 	hearth_call_module(ZEND_STRL("session"), false);
 #endif
 }
+
+bool hearth_script_has_session(void)
+{
+#ifdef HAVE_PHP_SESSION
+	return PS(session_status) == php_session_active && !PS(auto_start);
+#else
+	return false;
+#endif
+}

@@ -227,6 +227,50 @@ static void import_boot_environment(zval *vars)
 	ZVAL_ARR(vars, copy);
 }
 
+/* Names of which a request that lacks them must not see the boot's. */
+static bool is_of_request(const zend_string *name)
+{
+	if (zend_string_equals_literal(name, "USER") || zend_string_equals_literal(name, "HOME")) {
+		return false;
+	}
+	return zend_hash_exists(&hearth.names, (zend_string *) name) || zend_string_starts_with_literal(name, "HTTP_")
+		|| zend_string_starts_with_literal(name, "PHP_AUTH_") || zend_string_equals_literal(name, "argv")
+		|| zend_string_equals_literal(name, "argc");
+}
+
+/* PHP keeps what it has made of $_SERVER beside what the script has made of it since. */
+void hearth_keep_added(void)
+{
+	zval *now = zend_hash_str_find(&EG(symbol_table), ZEND_STRL("_SERVER"));
+	const zval *then = &PG(http_globals)[TRACK_VARS_SERVER];
+	zend_string *name;
+	zend_ulong index;
+	zval *value;
+
+	if (!now) {
+		return;
+	}
+	ZVAL_DEREF(now);
+	if (Z_TYPE_P(now) != IS_ARRAY || Z_TYPE_P(then) != IS_ARRAY || Z_ARR_P(now) == Z_ARR_P(then)) {
+		return;
+	}
+	hearth.boot_added = zend_new_array(0);
+	ZEND_HASH_FOREACH_KEY_VAL(Z_ARRVAL_P(now), index, name, value) {
+		const zval *was = name ? zend_hash_find(Z_ARRVAL_P(then), name) : zend_hash_index_find(Z_ARRVAL_P(then), index);
+
+		ZVAL_DEREF(value);
+		if ((was && zend_is_identical((zval *) was, value)) || (name && is_of_request(name))) {
+			continue;
+		}
+		Z_TRY_ADDREF_P(value);
+		if (name) {
+			zend_hash_add_new(hearth.boot_added, name, value);
+		} else {
+			zend_hash_index_add_new(hearth.boot_added, index, value);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
 void hearth_register_variables(zval *vars)
 {
 	bool plain = hearth_filter_is_plain();
@@ -238,6 +282,9 @@ void hearth_register_variables(zval *vars)
 			add_boot_variables(vars);
 		}
 		return;
+	}
+	if (hearth.boot_added) {
+		zend_hash_copy(Z_ARRVAL_P(vars), hearth.boot_added, zval_add_ref);
 	}
 	for (i = 0; i < hearth.request->param_count; i++) {
 		const sapi_param *param = &hearth.request->params[i];

@@ -140,6 +140,7 @@ unsafe extern "C" {
     fn sapi_ini_value(name: *const c_char) -> *const c_char;
     fn sapi_stay_in_directory();
     fn sapi_start(script: *const c_char) -> State;
+    fn sapi_once() -> bool;
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
     fn sapi_find_leaks(which: Find);
     fn sapi_remember();
@@ -364,10 +365,16 @@ impl<E: Exchange + 'static> Php<E> {
         unsafe { sapi_stay_in_directory() }
     }
 
-    /// Runs the worker script up to its first `hearth_handle_request()`.
+    /// Runs the worker script up to its first `hearth_handle_request()`, or to `hearth_request()`.
     pub(crate) fn start(&mut self, script: &CStr) -> State {
         // SAFETY: PHP is booted; the string lives until the call returns.
         unsafe { sapi_start(script.as_ptr()) }
+    }
+
+    /// Whether the script has called `hearth_request()`: it serves one request and ends with it.
+    pub(crate) fn serves_once(&self) -> bool {
+        // SAFETY: PHP is booted; reads one variable.
+        unsafe { sapi_once() }
     }
 
     /// Has the waiting worker script serve one request.

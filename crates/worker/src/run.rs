@@ -91,6 +91,9 @@ fn serve_all(
     let path = c_string(script.as_os_str().as_bytes().to_vec())?;
     let mut state = php.start(&path);
     for (number, request) in requests.iter().enumerate() {
+        if state == State::Ended && number > 0 && php.serves_once() {
+            state = php.start(&path);
+        }
         if state == State::Waiting {
             if leaks {
                 php.find_leaks(if number == 0 { Find::Process } else { Find::All });
@@ -104,7 +107,8 @@ fn serve_all(
         php.drain();
     }
     let end = php.ended();
-    if end == End::Returned {
+    // By exit(), with a script that is its request.
+    if end == End::Returned || end == End::Exit && php.serves_once() {
         return Ok(0);
     }
     eprintln!("hearth-worker: the script ended: {end:?}");

@@ -2,6 +2,7 @@
 //!
 //! `"clean"`: the script runs once to serve the requests, is ended as php-fpm ends a request, and runs anew; the instance that
 //! serves gets what PHP's engine had cached (`sapi/warm.c`), and no state. `"requests"`: the instance that serves serves them.
+//! A script that calls `hearth_request()` ends with each request, so it runs again for the next one, and is warmed "clean" always.
 //! Either way a request that goes wrong keeps the pool from booting: its workers would answer so too.
 //!
 //! Runs in: zygote. Called by `zygote`.
@@ -9,7 +10,7 @@
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-use ipc::control::{self, Boot, LeakKind, MAX_LEFT, Warmup};
+use ipc::control::{self, Boot, Isolation, LeakKind, MAX_LEFT, Warmup};
 use ipc::head::{Known, RequestReader};
 use ipc::logline::{self, Level};
 
@@ -25,6 +26,10 @@ const ROUNDS: u32 = 3;
 const JIT_ROUNDS: u32 = 300;
 /// Time that rounds beyond [`ROUNDS`] may take in all.
 const JIT_TIME: Duration = Duration::from_secs(1);
+/// The same of a script that boots for each request, which it does when it calls `hearth_request()`: its rounds are dear.
+const ROUNDS_OF_BOOTS: u32 = 2;
+/// Time in which a round after the first begins a request.
+const TIME_OF_BOOTS: Duration = Duration::from_secs(2);
 /// Bytes of a response that are kept, to be shown if it is an error that nothing was logged of.
 const BODY_MAX: usize = 1024;
 /// Characters of it that are shown.
@@ -130,9 +135,15 @@ pub(crate) fn start(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Resul
         boot.warmup
     };
     match warmup {
-        Warmup::None => run(php, script).map(|()| None),
+        Warmup::None => run(php, boot, script).map(|()| None),
         Warmup::Requests => {
-            run(php, script)?;
+            run(php, boot, script)?;
+            if php.serves_once() {
+                let text = "warmup = \"requests\" needs a script that serves several requests; this one calls hearth_request() and is warmed as by \"clean\"";
+                host::log(None, Level::WARNING, text.as_bytes());
+                php.leave();
+                return start_clean(php, boot, script).map(|()| None);
+            }
             php.remember();
             let count = serve_all(php, boot, |_| Err("ended the worker script".to_owned()))?;
             let left = left(php);
@@ -145,16 +156,18 @@ pub(crate) fn start(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Resul
             );
             Ok(Some(left))
         }
-        Warmup::Clean => {
-            let before = obstacles::descriptors();
-            php.warm(true);
-            run(php, script)?;
-            let count = serve_all(php, boot, |php| run(php, script))?;
-            php.leave();
-            report_descriptors(&before);
-            run_warmed(php, boot, script, &count).map(|()| None)
-        }
+        Warmup::Clean => start_clean(php, boot, script).map(|()| None),
     }
+}
+
+fn start_clean(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Result<(), String> {
+    let before = obstacles::descriptors();
+    php.warm(true);
+    run(php, boot, script)?;
+    let count = serve_all(php, boot, |php| run(php, boot, script))?;
+    php.leave();
+    report_descriptors(&before);
+    run_warmed(php, boot, script, &count)
 }
 
 /// What is otherwise since `php` was told to remember.
@@ -167,12 +180,21 @@ fn left(php: &mut Php<Silence>) -> Left {
     silence.left.unwrap_or(Left::NOTHING)
 }
 
-fn run(php: &mut Php<Silence>, script: &CStr) -> Result<(), String> {
-    match php.start(script) {
+fn run(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Result<(), String> {
+    // Where it was started the first time.
+    std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
+    let state = php.start(script);
+    let script = script.to_string_lossy();
+    match state {
+        State::Waiting if php.serves_once() && boot.isolation == Isolation::None => Err(format!(
+            "{script} calls hearth_request(), which boots once and serves each request from there: it needs \
+             isolation = \"request\", and pool.{pool} has \"none\"; set pool.{pool}.isolation = \"request\", or use \
+             hearth_handle_request()",
+            pool = boot.pool
+        )),
         State::Waiting => Ok(()),
         State::Ended => Err(format!(
-            "{} did not reach hearth_handle_request(): {}",
-            script.to_string_lossy(),
+            "{script} did not reach hearth_handle_request() or hearth_request(): {}",
             serve::describe(php.ended())
         )),
     }
@@ -180,15 +202,13 @@ fn run(php: &mut Php<Silence>, script: &CStr) -> Result<(), String> {
 
 /// Runs the script that serves.
 fn run_warmed(php: &mut Php<Silence>, boot: &Boot, script: &CStr, count: &Count) -> Result<(), String> {
-    // Where the script was started the first time.
-    std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     php.warm(false);
     host::log(None, Level::DEBUG, logline::REPEAT_BEGINS.as_bytes());
-    let mut result = run(php, script);
+    let mut result = run(php, boot, script);
     let warmth = php.warmed();
     if warmth.failed {
         // Nothing is carried over to this one.
-        result = run(php, script);
+        result = run(php, boot, script);
     }
     host::log(None, Level::DEBUG, logline::REPEAT_ENDS.as_bytes());
     result?;
@@ -211,28 +231,69 @@ fn say(count: &Count, what: &str) {
     host::log(None, Level::INFO, text.as_bytes());
 }
 
-/// Serves every request in each round. `again` is called when `exit()` has ended the script.
+/// How long the requests are repeated.
+struct Rounds {
+    /// At most.
+    most: u32,
+    /// Those that are done whatever time they take.
+    least: u32,
+    /// For all of them.
+    time: Duration,
+}
+
+impl Rounds {
+    fn of(php: &Php<Silence>) -> Self {
+        let most = if php.has_jit() { JIT_ROUNDS } else { ROUNDS };
+        match (php.serves_once(), php.has_jit()) {
+            (false, _) => Self {
+                most,
+                least: ROUNDS,
+                time: JIT_TIME,
+            },
+            (true, true) => Self {
+                most,
+                least: 1,
+                time: JIT_TIME,
+            },
+            (true, false) => Self {
+                most: ROUNDS_OF_BOOTS,
+                least: 1,
+                time: TIME_OF_BOOTS,
+            },
+        }
+    }
+}
+
+/// Serves every request in each round. `again` is called when the script has ended, as it does by `exit()`, and there is another
+/// request.
 fn serve_all(
     php: &mut Php<Silence>,
     boot: &Boot,
     mut again: impl FnMut(&mut Php<Silence>) -> Result<(), String>,
 ) -> Result<Count, String> {
     let begun = Instant::now();
-    let rounds = if php.has_jit() { JIT_ROUNDS } else { ROUNDS };
+    let rounds = Rounds::of(php);
+    let once = php.serves_once();
     let mut requests = 0;
-    for round in 0..rounds {
-        if round >= ROUNDS && begun.elapsed() > JIT_TIME {
+    let heads = (0..rounds.most).flat_map(|round| boot.warmup_requests.iter().map(move |head| (round, head)));
+    let mut last: Option<String> = None;
+    for (round, head) in heads {
+        if round >= rounds.least && begun.elapsed() > rounds.time {
             break;
         }
-        for head in &boot.warmup_requests {
-            let name = name(&head.0);
-            let state = serve_one(php, &head.0, round)
-                .map_err(|how| format!("the warm-up request GET {name} {how}"))?;
-            if state == State::Ended {
-                again(php).map_err(|how| format!("after the warm-up request GET {name}: {how}"))?;
-            }
-            requests += 1;
+        if let Some(before) = last.take() {
+            again(php).map_err(|how| format!("after the warm-up request GET {before}: {how}"))?;
         }
+        let name = name(&head.0);
+        let state =
+            serve_one(php, &head.0, round).map_err(|how| format!("the warm-up request GET {name} {how}"))?;
+        if state == State::Ended {
+            last = Some(name);
+        }
+        requests += 1;
+    }
+    if let Some(before) = last.filter(|_| !once) {
+        again(php).map_err(|how| format!("after the warm-up request GET {before}: {how}"))?;
     }
     Ok(Count {
         requests,
@@ -250,7 +311,8 @@ fn serve_one(php: &mut Php<Silence>, head: &[u8], round: u32) -> Result<State, S
     let mut silence = Silence::default();
     let mut params = Vec::new();
     let state = php.serve(&mut silence, &request::read(head, &mut params));
-    if state == State::Ended && php.ended() != End::Exit {
+    let may_end = php.ended() == End::Exit || php.ended() == End::Returned && php.serves_once();
+    if state == State::Ended && !may_end {
         return Err(format!("failed: {}", serve::describe(php.ended())));
     }
     match silence.status {
