@@ -44,6 +44,7 @@ mod listeners;
 mod log_files;
 mod manager;
 mod nasty;
+mod once;
 mod one_folder;
 mod own_files;
 mod own_process;

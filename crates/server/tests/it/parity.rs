@@ -41,6 +41,8 @@ enum Mode {
     Isolated,
     /// The same, by a fork for each request.
     Forked,
+    /// The same, by `hearth_request()`.
+    Once,
     /// Resident, with isolation "none".
     NoIsolation,
     /// Classic, by FastCGI behind nginx.
@@ -54,6 +56,7 @@ impl Mode {
         Self::Classic,
         Self::Isolated,
         Self::Forked,
+        Self::Once,
         Self::NoIsolation,
         Self::FastCgi,
         Self::FastCgiResident,
@@ -83,6 +86,11 @@ impl Mode {
                 "pool.web.script=\"worker.php\"",
                 "pool.web.isolation=\"request\"",
                 "pool.web.isolation_method=\"fork\"",
+            ],
+            Self::Once => &[
+                "pool.web.mode=\"resident\"",
+                "pool.web.script=\"request.php\"",
+                "pool.web.isolation=\"request\"",
             ],
             Self::NoIsolation => &[
                 "pool.web.mode=\"resident\"",

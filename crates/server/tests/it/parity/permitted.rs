@@ -1,10 +1,10 @@
 //! The differences between Hearth and nginx + php-fpm that are permitted, in each mode: all that are not in every answer (those
 //! are left out in `answer.rs`). Their reasons are in `docs/parity.md`, which has a row for each.
 
-use super::Mode::{self, Classic, FastCgiResident, Forked, Isolated, NoIsolation};
+use super::Mode::{self, Classic, FastCgiResident, Forked, Isolated, NoIsolation, Once};
 
 const ALL: &[Mode] = Mode::ALL;
-const RESIDENT: &[Mode] = &[Isolated, Forked, NoIsolation, FastCgiResident];
+const RESIDENT: &[Mode] = &[Isolated, Forked, Once, NoIsolation, FastCgiResident];
 
 const NO_ISOLATION: &[Mode] = &[NoIsolation];
 
@@ -159,13 +159,13 @@ const PERMITTED: &[Permitted] = &[
         row: "`get_included_files()`",
     },
     Permitted {
-        modes: &[Isolated, Forked, FastCgiResident],
+        modes: &[Isolated, Forked, Once, FastCgiResident],
         cases: &["leak/last_error_of_posix ", "leak/text_domain "],
         what: &["body"],
         row: "`posix_get_last_error()`, `textdomain()`",
     },
     Permitted {
-        modes: &[Isolated, Forked, FastCgiResident],
+        modes: &[Isolated, Forked, Once, FastCgiResident],
         cases: &["leak/worker "],
         what: &["body"],
         row: "`getmypid()`",
