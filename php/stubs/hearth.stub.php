@@ -39,6 +39,23 @@ function hearth_handle_request(callable $handler): bool
 }
 
 /**
+ * Waits for a request and returns into it: what stands above the call is booted once, what stands below it is the
+ * request, to the end of the script.
+ *
+ * Above, superglobals are empty except for the environment; output and headers are dropped with a warning. Below,
+ * they are the request's. Does nothing where the script runs from its top for each request, as in a classic pool.
+ *
+ * It needs isolation "request". When the worker is to end, nothing of the script runs any more.
+ *
+ * @throws RuntimeException When it is called a second time in a request, with a session open, after
+ *                          hearth_handle_request(), or in an output callback, a destructor, an autoloader, a shutdown
+ *                          function, or while an exception is thrown.
+ */
+function hearth_request(): void
+{
+}
+
+/**
  * Sends the response head now.
  *
  * 1xx sends an interim response with the headers set so far (103 Early Hints); status and headers of the final

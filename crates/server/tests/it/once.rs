@@ -182,6 +182,43 @@ fn one_file_answers_the_same_resident_classic_and_under_php_fpm() {
 }
 
 #[test]
+fn the_shop_of_the_documentation_sells_the_same_everywhere() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hearth-request.md");
+    let page = fs::read_to_string(page).unwrap();
+    let part = |start: &str, end: &str| {
+        let (_, rest) = page.split_once(start).unwrap();
+        rest.split_once(end).unwrap().0.to_owned()
+    };
+    let prices = part("printf '", "' >").replace("\\n", "\n");
+    let script = part("```php\n", "```");
+    let shop = Folder::with("shop", &[("prices.ini", &prices), ("public/index.php", &script)]);
+    let sold = |address: SocketAddr| {
+        ["/", "/?name=coffee", "/?name=rum"].map(|target| {
+            let answer = Client::connect(address)
+                .unwrap()
+                .request("GET", target, b"")
+                .unwrap();
+            (answer.status, answer.text())
+        })
+    };
+    let expected = [
+        (200, "tea costs 3\n"),
+        (200, "coffee costs 4\n"),
+        (404, "no rum here\n"),
+    ];
+    let expected = expected.map(|(status, text)| (status, text.to_owned()));
+    let fpm = Fpm::start(&shop.file("public"), "", &[], 1);
+    assert_eq!(sold(fpm.address()), expected);
+    for mode in ["classic", "resident"] {
+        let mode = format!("pool.web.mode={mode}");
+        let settings = ["root=public", &mode, "pool.web.script=public/index.php"];
+        let server = Server::start(&shop.app(), &settings);
+        assert_eq!(sold(server.address()), expected, "{mode}");
+        assert_eq!(sold(server.address()), expected, "{mode}");
+    }
+}
+
+#[test]
 fn what_is_printed_above_is_dropped_with_one_warning_that_names_its_line() {
     let script = "<?php\necho 'above';\nheader('X-Above: 1');\nsetcookie('above', '1');\nhearth_request();\necho 'below';";
     let folder = Folder::with("once-dropped", &[("worker.php", script)]);
