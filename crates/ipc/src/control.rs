@@ -143,6 +143,8 @@ pub enum ToZygote {
 pub enum Purpose {
     /// The application boots, and workers are forked.
     Serve,
+    /// The application boots, and is described.
+    Inspect,
     /// PHP boots, and nothing of the application runs: [`FromZygote::Checked`].
     Check,
 }

@@ -197,6 +197,11 @@ void hearth_request_of_script(void);
 /* Notes where a boot prints and sets headers. */
 void hearth_watch_boot(bool on);
 
+/* reads.c */
+void hearth_reads_startup(void);
+/* Logs the reads of request variables that stand above hearth_request() in the scripts that have led there. */
+void hearth_tell_reads_above(void);
+
 /* isolated.c */
 /* Finds the modules that have something to do at the end of a request. */
 void hearth_isolated_startup(void);
@@ -293,6 +298,8 @@ char *hearth_getenv(const char *name, size_t name_len);
 char *hearth_read_cookies(void);
 /* Value of a parameter of the request, or NULL. */
 const sapi_str *hearth_param(const char *name, size_t name_len);
+/* Whether only a request can have a variable of that name in $_SERVER. */
+bool hearth_is_of_request(const zend_string *name);
 /* At the end of the boot: $_SERVER of each request has what the boot has added to it. */
 void hearth_keep_added(void);
 

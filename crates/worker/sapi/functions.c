@@ -209,6 +209,7 @@ static PHP_MINIT_FUNCTION(hearth)
 	hearth_user_ini_startup();
 	hearth_filter_startup();
 	hearth_ask_startup();
+	hearth_reads_startup();
 	register_log_levels(module_number);
 	return SUCCESS;
 }

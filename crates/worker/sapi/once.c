@@ -238,6 +238,7 @@ void hearth_request_of_script(void)
 		return;
 	}
 	say_what_is_dropped();
+	hearth_tell_reads_above();
 	hearth.once = true;
 	hearth_keep_added();
 	forget_arguments();

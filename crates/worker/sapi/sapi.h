@@ -236,6 +236,8 @@ const char *sapi_ini_value(const char *name);
 int64_t     sapi_post_max_size(void);
 /* Zygote, after sapi_boot(): a response that a fatal error ends has status 500, also where PHP shows the error in it. */
 void       sapi_errors_are_500(void);
+/* Zygote, after sapi_boot(): logs each read of a request's variables while a script boots. Makes PHP slower. */
+void       sapi_tell_reads(void);
 /* Zygote, after sapi_boot(): scripts do not change to their own folder. */
 void       sapi_stay_in_directory(void);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */

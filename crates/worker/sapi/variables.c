@@ -227,15 +227,19 @@ static void import_boot_environment(zval *vars)
 	ZVAL_ARR(vars, copy);
 }
 
-/* Names of which a request that lacks them must not see the boot's. */
-static bool is_of_request(const zend_string *name)
+bool hearth_is_of_request(const zend_string *name)
 {
 	if (zend_string_equals_literal(name, "USER") || zend_string_equals_literal(name, "HOME")) {
 		return false;
 	}
 	return zend_hash_exists(&hearth.names, (zend_string *) name) || zend_string_starts_with_literal(name, "HTTP_")
-		|| zend_string_starts_with_literal(name, "PHP_AUTH_") || zend_string_equals_literal(name, "argv")
-		|| zend_string_equals_literal(name, "argc");
+		|| zend_string_starts_with_literal(name, "PHP_AUTH_");
+}
+
+/* Names of which the request has its own, or none. */
+static bool is_never_kept(const zend_string *name)
+{
+	return hearth_is_of_request(name) || zend_string_equals_literal(name, "argv") || zend_string_equals_literal(name, "argc");
 }
 
 /* PHP keeps what it has made of $_SERVER beside what the script has made of it since. */
@@ -259,7 +263,7 @@ void hearth_keep_added(void)
 		const zval *was = name ? zend_hash_find(Z_ARRVAL_P(then), name) : zend_hash_index_find(Z_ARRVAL_P(then), index);
 
 		ZVAL_DEREF(value);
-		if ((was && zend_is_identical((zval *) was, value)) || (name && is_of_request(name))) {
+		if ((was && zend_is_identical((zval *) was, value)) || (name && is_never_kept(name))) {
 			continue;
 		}
 		Z_TRY_ADDREF_P(value);

@@ -155,6 +155,7 @@ unsafe extern "C" {
     fn sapi_ended() -> End;
     fn sapi_exit_status() -> c_int;
     fn sapi_errors_are_500();
+    fn sapi_tell_reads();
     fn sapi_after_fork();
     fn sapi_warm(on: bool);
     fn sapi_leave() -> State;
@@ -363,6 +364,12 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn stay_in_directory(&mut self) {
         // SAFETY: PHP is booted; sets a flag.
         unsafe { sapi_stay_in_directory() }
+    }
+
+    /// Logs each read of a request's variables while a script boots, which makes PHP slower.
+    pub(crate) fn tell_reads(&mut self) {
+        // SAFETY: PHP is booted and runs no script; C installs handlers that live as long as the process.
+        unsafe { sapi_tell_reads() }
     }
 
     /// Runs the worker script up to its first `hearth_handle_request()`, or to `hearth_request()`.

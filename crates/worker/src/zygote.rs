@@ -174,6 +174,9 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
     if resident && boot.stay_in_dir {
         php.stay_in_directory();
     }
+    if boot.purpose == Purpose::Inspect {
+        php.tell_reads();
+    }
     if boot.dev {
         php.errors_are_500();
     }

@@ -77,8 +77,9 @@ enum Command {
     /// at once. Nothing of the application runs, and no file is left behind.
     ///
     /// With --image, also boots the application as hearth serve would, and describes what every request would start from: size of
-    /// the image, classes, objects, destructors that run with each request, open files, generators of random numbers, and
-    /// what is wrong with any of it. Exit status 1 if the application does not boot, or cannot be isolated.
+    /// the image, classes, objects, destructors that run with each request, open files, generators of random numbers,
+    /// reads of the request while there is none, and what is wrong with any of it. Exit status 1 if the application does not boot, or
+    /// cannot be isolated.
     #[command(after_help = EXIT_CODES, after_long_help = format!("{FILES}\n\n{EXIT_CODES}"))]
     Check(Checking),
     /// Show what a running server is at

@@ -52,7 +52,7 @@ pub(crate) async fn inspect(
     (pool, eventfds): (&PoolShared, Vec<OwnedFd>),
     warmup_requests: Vec<Vec<u8>>,
 ) -> Result<Inspection, StartError> {
-    let recipe = Recipe::new(settings, pool.memory(), eventfds, warmup_requests);
+    let recipe = Recipe::new(settings, pool.memory(), eventfds, warmup_requests).for_a_look();
     let (inspection, said) = once(&recipe, (settings, pool), inspected).await?;
     Ok(Inspection {
         said: said.lines().map(str::to_owned).collect(),

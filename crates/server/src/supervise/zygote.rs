@@ -133,6 +133,12 @@ impl Recipe {
         }
     }
 
+    /// The same for a zygote that only describes what it boots.
+    pub(super) fn for_a_look(mut self) -> Self {
+        self.boot.purpose = Purpose::Inspect;
+        self
+    }
+
     /// The same for a zygote that only looks whether `pool` could serve.
     pub(super) fn for_a_check(mut self, pool: &Pool) -> Self {
         self.boot.purpose = Purpose::Check;

@@ -1,6 +1,8 @@
 //! `hearth_request()`: what stands above it in a script is booted once, what stands below it is each request. `parity` runs all its
 //! cases in such a script, and compares with php-fpm.
 
+mod above;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -215,93 +217,5 @@ fn the_shop_of_the_documentation_sells_the_same_everywhere() {
         let server = Server::start(&shop.app(), &settings);
         assert_eq!(sold(server.address()), expected, "{mode}");
         assert_eq!(sold(server.address()), expected, "{mode}");
-    }
-}
-
-#[test]
-fn what_is_printed_above_is_dropped_with_one_warning_that_names_its_line() {
-    let script = "<?php\necho 'above';\nheader('X-Above: 1');\nsetcookie('above', '1');\nhearth_request();\necho 'below';";
-    let folder = Folder::with("once-dropped", &[("worker.php", script)]);
-    let server = start_app(&folder.app(), "worker.php", &["pool.web.warmup=clean"]);
-    let answer = server.get("/");
-    assert_eq!(
-        (answer.text().as_str(), answer.header("x-above")),
-        ("below", None)
-    );
-    assert_eq!(answer.header("set-cookie"), None);
-    for (what, line) in [("output", 2), ("header", 3)] {
-        let said = format!(
-            "the {what} above hearth_request() belongs to no request and is dropped (the first is in "
-        );
-        let event = server.log.wait("php", |event| {
-            event["text"].as_str().is_some_and(|text| text.starts_with(&said))
-        });
-        let text = event["text"].as_str().unwrap();
-        assert!(text.contains(&format!("worker.php:{line})")), "{text}");
-        assert_eq!(server.log.text().matches(&said).count(), 1);
-    }
-}
-
-#[test]
-fn a_call_where_no_request_can_begin_is_refused_at_the_start_with_its_line() {
-    let source = fs::read_to_string(dir().join("refused.php")).unwrap();
-    for (place, says) in [
-        (
-            "callback",
-            "hearth_request() cannot wait for a request in an output callback: ",
-        ),
-        (
-            "destructor",
-            "hearth_request() cannot wait for a request in a destructor: ",
-        ),
-        (
-            "autoloader",
-            "hearth_request() cannot wait for a request in an autoloader: ",
-        ),
-        (
-            "shutdown",
-            "hearth_request() cannot wait for a request in a shutdown function: ",
-        ),
-        (
-            "finally",
-            "hearth_request() cannot wait for a request while an exception is thrown: ",
-        ),
-        ("session", "a session was started above hearth_request(): "),
-    ] {
-        let app = App::at(&dir()).with_env("TEST_PLACE", place);
-        let failed = Server::fail(&app, &["pool.web.mode=resident", "pool.web.script=refused.php"]);
-        assert_eq!(failed.status.code(), Some(1), "{place}");
-        let text = failed.log.text();
-        let mark = format!("// {place}");
-        let line = 1 + source.lines().position(|line| line.ends_with(&mark)).unwrap();
-        let at = format!("refused.php:{line}");
-        assert!(
-            text.contains(says) && text.contains(&at),
-            "{place}: no {says:?}, {at} in {text}"
-        );
-        failed.log.wait_for_line("error: the application did not boot: ");
-    }
-}
-
-#[test]
-fn isolation_none_is_refused_at_the_start_with_the_reason() {
-    let marks = Folder::new("once-none");
-    let app = App::at(&dir()).with_env("TEST_MARKS", &marks.file("marks").display().to_string());
-    for warmup in ["none", "clean", "requests"] {
-        let warmup = format!("pool.web.warmup={warmup}");
-        let settings = [
-            "pool.web.mode=resident",
-            "pool.web.script=app.php",
-            "pool.web.isolation=none",
-            &warmup,
-        ];
-        let failed = Server::fail(&app, &settings);
-        assert_eq!(failed.status.code(), Some(1));
-        let said = failed.log.wait_for_line("error: the application did not boot: ");
-        assert!(
-            said.contains("app.php calls hearth_request(), which boots once")
-                && said.contains("it needs isolation = \"request\", and pool.web has \"none\""),
-            "{said}"
-        );
     }
 }

@@ -7,7 +7,8 @@ register_argc_argv=0
 --resident 2 --head --request 'GET /?a=1' --header 'Cookie: c=2' --request 'POST /?a=2' --header 'Content-Type: application/x-www-form-urlencoded' --body p=3
 --FILE--
 <?php
-$above = [$_GET, $_POST, $_COOKIE, $_REQUEST, $_FILES, isset($_SERVER['REMOTE_ADDR']), $argc, count($argv)];
+$read = fn () => [$_GET, $_POST, $_COOKIE, $_REQUEST, $_FILES, isset($_SERVER['REMOTE_ADDR'])];
+$above = [...$read(), $argc, count($argv)];
 hearth_request();
 header('X-Below: 1');
 echo json_encode($above), "\n";
