@@ -14,6 +14,7 @@ const SOURCES: &[&str] = &[
     "session.c",
     "classic.c",
     "once.c",
+    "front.c",
     "reads.c",
     "child.c",
     "isolated.c",

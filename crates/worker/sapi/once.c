@@ -231,6 +231,7 @@ void hearth_request_of_script(void)
 	if (!may_wait()) {
 		return;
 	}
+	hearth_front_controller_waits();
 	hearth_warm_before_first_request();
 	/* Callbacks of the boot get what they have not had yet, and may throw. */
 	php_output_end_all();

@@ -95,7 +95,7 @@ static int note_read(zend_execute_data *frame)
 {
 	char name[READ_MAX];
 
-	if (hearth.phase == PHASE_BOOT && name_read(frame->opline, name)) {
+	if (hearth.phase == PHASE_BOOT && name_read(frame->opline, name) && !hearth_is_front_of_request(frame->func)) {
 		tell(&frame->func->op_array, frame->opline, name);
 	}
 	return ZEND_USER_OPCODE_DISPATCH;
@@ -113,7 +113,7 @@ void hearth_tell_reads_above(void)
 	for (frame = EG(current_execute_data); frame; frame = frame->prev_execute_data) {
 		const zend_op *op;
 
-		if (!frame->func || !ZEND_USER_CODE(frame->func->type)) {
+		if (!frame->func || !ZEND_USER_CODE(frame->func->type) || hearth_is_front_of_request(frame->func)) {
 			continue;
 		}
 		for (op = frame->func->op_array.opcodes; op < frame->opline; op++) {

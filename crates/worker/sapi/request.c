@@ -440,6 +440,7 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 		hearth_end_isolated();
 	}
 	if (hearth.phase == PHASE_BOOT) {
+		hearth_forget_front_controller();
 		hearth_warm_before_first_request();
 		hearth_end_boot();
 	} else if (hearth.phase == PHASE_BETWEEN) {
@@ -512,10 +513,12 @@ void hearth_run_worker(void)
 		compat_set_stack(hearth.php_stack, PHP_STACK_SIZE);
 		SG(request_info).no_headers = 1;
 		hearth_watch_boot(true);
+		hearth_keep_front_controller();
 		zend_stream_init_filename(&file, script);
 		file.primary_script = 1;
 		returned = php_execute_script(&file);
 		hearth_watch_boot(false);
+		hearth_front_controller_ends();
 		if (hearth.handled || (hearth.once && hearth.isolated && hearth.phase == PHASE_REQUEST)) {
 			hearth_end_isolated();
 		}

@@ -153,6 +153,13 @@ typedef enum sapi_end {
 	SAPI_END_FATAL     = 4    /* fatal error, memory limit, time limit */
 } sapi_end;
 
+/* A class in PHP that the host brings along. */
+typedef struct sapi_source {
+	const char *class_name;  /* in lower case */
+	const char *name;        /* in the place of a file's */
+	const char *code;        /* without <?php */
+} sapi_source;
+
 /* What of a warm-up came over to the script that serves. */
 typedef struct sapi_warmth {
 	const char *skipped;      /* why nothing did; NULL: what follows did */
@@ -240,10 +247,17 @@ void       sapi_errors_are_500(void);
 void       sapi_tell_reads(void);
 /* Zygote, after sapi_boot(): scripts do not change to their own folder. */
 void       sapi_stay_in_directory(void);
+/*
+ * Zygote, resident, before sapi_start(): scripts may wait for their request in HttpFoundation's
+ * Request::createFromGlobals(), by the PHP that is given. It must stay where it is.
+ */
+void       sapi_keep_front_controllers(const sapi_source *sources, size_t count);
 /* Zygote, resident: runs `script` up to its first hearth_handle_request(). */
 sapi_state sapi_start(const char *script);
 /* Whether the script that sapi_start() has run waits in hearth_request(), or has served a request so: it serves one, and ends with it. */
 bool       sapi_once(void);
+/* Whether it waits there as a front controller, by the PHP of sapi_keep_front_controllers(). */
+bool       sapi_is_front_controller(void);
 /* Worker, resident: one request, until the script asks for the next one or ends. With request == NULL the pending hearth_handle_request() returns false, so that the script can end. */
 sapi_state sapi_serve(void *ctx, const sapi_request *request);
 /* Zygote, resident: true before the scripts that warm, false before the one that serves. */

@@ -6,6 +6,7 @@ mod arena;
 mod body;
 mod check;
 mod contents;
+mod front;
 mod host;
 mod isolation;
 mod leaks;

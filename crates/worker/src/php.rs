@@ -87,6 +87,18 @@ pub(crate) enum End {
     Fatal = 4,
 }
 
+/// A class in PHP that the worker brings along. The texts live as long as the process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// In lower case.
+    pub(crate) class_name: *const c_char,
+    /// In the place of a file's name.
+    pub(crate) name: *const c_char,
+    /// Without `<?php`.
+    pub(crate) code: *const c_char,
+}
+
 /// What of a warm-up came over to the script that serves: `sapi_warmth`, see `sapi.h` for each field.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -139,8 +151,10 @@ unsafe extern "C" {
     fn sapi_ini_scanned() -> *const c_char;
     fn sapi_ini_value(name: *const c_char) -> *const c_char;
     fn sapi_stay_in_directory();
+    fn sapi_keep_front_controllers(sources: *const Source, count: usize);
     fn sapi_start(script: *const c_char) -> State;
     fn sapi_once() -> bool;
+    fn sapi_is_front_controller() -> bool;
     fn sapi_serve(exchange: *mut c_void, request: *const Request<'_>) -> State;
     fn sapi_find_leaks(which: Find);
     fn sapi_remember();
@@ -372,6 +386,12 @@ impl<E: Exchange + 'static> Php<E> {
         unsafe { sapi_tell_reads() }
     }
 
+    /// Scripts may wait for their request as a front controller does that knows nothing of Hearth.
+    pub(crate) fn keep_front_controllers(&mut self, sources: &'static [Source]) {
+        // SAFETY: PHP is booted and runs no script; the slice and what it points to live as long as the process.
+        unsafe { sapi_keep_front_controllers(sources.as_ptr(), sources.len()) }
+    }
+
     /// Runs the worker script up to its first `hearth_handle_request()`, or to `hearth_request()`.
     pub(crate) fn start(&mut self, script: &CStr) -> State {
         // SAFETY: PHP is booted; the string lives until the call returns.
@@ -382,6 +402,12 @@ impl<E: Exchange + 'static> Php<E> {
     pub(crate) fn serves_once(&self) -> bool {
         // SAFETY: PHP is booted; reads one variable.
         unsafe { sapi_once() }
+    }
+
+    /// Whether it waits for that request as a front controller, and knows nothing of `hearth_request()`.
+    pub(crate) fn is_front_controller(&self) -> bool {
+        // SAFETY: PHP is booted; reads one variable.
+        unsafe { sapi_is_front_controller() }
     }
 
     /// Has the waiting worker script serve one request.

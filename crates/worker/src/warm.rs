@@ -185,16 +185,22 @@ fn run(php: &mut Php<Silence>, boot: &Boot, script: &CStr) -> Result<(), String>
     std::env::set_current_dir(&boot.dir).map_err(|error| format!("changing to {}: {error}", boot.dir))?;
     let state = php.start(script);
     let script = script.to_string_lossy();
+    let pool = &boot.pool;
     match state {
+        State::Waiting if php.is_front_controller() && boot.isolation == Isolation::None => Err(format!(
+            "{script} is a front controller, which Hearth boots once and has serve each request from there: it needs \
+             isolation = \"request\", and pool.{pool} has \"none\"; set pool.{pool}.isolation = \"request\", or \
+             pool.{pool}.mode = \"classic\""
+        )),
         State::Waiting if php.serves_once() && boot.isolation == Isolation::None => Err(format!(
             "{script} calls hearth_request(), which boots once and serves each request from there: it needs \
              isolation = \"request\", and pool.{pool} has \"none\"; set pool.{pool}.isolation = \"request\", or use \
-             hearth_handle_request()",
-            pool = boot.pool
+             hearth_handle_request()"
         )),
         State::Waiting => Ok(()),
         State::Ended => Err(format!(
-            "{script} did not reach hearth_handle_request() or hearth_request(): {}",
+            "{script} did not reach hearth_handle_request() or hearth_request(): {}; put hearth_request() where the \
+             request begins, or set pool.{pool}.mode = \"classic\"",
             serve::describe(php.ended())
         )),
     }

@@ -12,6 +12,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Instant;
 
 use ipc::control::{
@@ -22,6 +23,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 use crate::check;
+use crate::front;
 use crate::host::{self, Host};
 use crate::isolation::{self, Prepared, Undo};
 use crate::obstacles;
@@ -185,7 +187,12 @@ fn boot_php(boot: &Boot) -> Result<(Php<Host>, Prepared), String> {
             .script
             .as_deref()
             .ok_or("a resident pool needs a worker script")?;
+        php.keep_front_controllers(front::sources(Path::new(script)));
         left = warm::start(&mut php, boot, &c_string(script)?).map_err(|what| explain(&what))?;
+        if php.is_front_controller() {
+            let text = format!("{script} boots once, and waits where it asks HttpFoundation for its request");
+            host::log(None, Level::INFO, text.as_bytes());
+        }
     }
     let mut php = php.with_exchange();
     let mut prepared = isolation::prepare(&mut php, boot, &own)?;
