@@ -180,6 +180,25 @@ fn the_laravel_demo_is_served_resident_by_its_worker_script() {
 }
 
 #[test]
+fn the_laravel_demo_is_served_resident_by_its_front_controller() {
+    if installed(
+        LARAVEL,
+        "the_laravel_demo_is_served_resident_by_its_front_controller",
+    ) {
+        let settings = [
+            "pool.web.mode=resident",
+            "pool.web.script=public/index.php",
+            "pool.web.workers=2",
+        ];
+        let server = Server::start(&App::bundled("laravel"), &settings);
+        server
+            .log
+            .wait_for_line_with("waits where it asks HttpFoundation for its request");
+        assert_laravel_serves(&server);
+    }
+}
+
+#[test]
 fn the_laravel_demo_is_served_classic() {
     if installed(LARAVEL, "the_laravel_demo_is_served_classic") {
         assert_laravel_serves(&Server::start(&App::bundled("laravel"), &CLASSIC));

@@ -27,6 +27,7 @@ mod extensions;
 mod fastcgi;
 mod files;
 mod frameworks;
+mod front;
 mod gate;
 mod h2;
 mod health;

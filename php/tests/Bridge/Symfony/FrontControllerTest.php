@@ -1,0 +1,60 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Hearth\Tests\Bridge\Symfony;
+
+use Hearth\Bridge\Symfony\FrontController;
+use PHPUnit\Framework\TestCase;
+use Symfony\Component\HttpFoundation\Request;
+use Symfony\Component\HttpKernel\KernelInterface;
+
+final class FrontControllerTest extends TestCase
+{
+    protected function tearDown(): void
+    {
+        Request::setFactory(null);
+        $_GET = [];
+    }
+
+    public function testTheRequestIsMadeOfWhatIsThereAfterTheWait(): void
+    {
+        $waits = 0;
+        FrontController::keep(static function () use (&$waits): void {
+            $_GET = ['wait' => (string) ++$waits];
+        });
+
+        self::assertSame('1', Request::createFromGlobals()->query->get('wait'));
+        self::assertSame('1', Request::createFromGlobals()->query->get('wait'));
+        self::assertSame(1, $waits);
+    }
+
+    public function testTheKernelOfARunnerIsBootedBeforeTheWait(): void
+    {
+        $kernel = $this->createMock(KernelInterface::class);
+        $booted = false;
+        $kernel->method('boot')->willReturnCallback(static function () use (&$booted): void {
+            $booted = true;
+        });
+        $kernel->method('isDebug')->willReturn(true);
+        FrontController::keep(static function () use (&$booted): void {
+            self::assertTrue($booted);
+        });
+
+        $run = static fn (KernelInterface $kernel): Request => Request::createFromGlobals();
+        $run($kernel);
+        self::assertTrue($booted);
+    }
+
+    public function testAScriptThatWaitsInAnotherWayKeepsItsFactoryOnly(): void
+    {
+        FrontController::keep(static fn () => self::fail('The factory is still there.'));
+        FrontController::leave();
+        self::assertSame(Request::class, Request::createFromGlobals()::class);
+
+        $own = new Request();
+        Request::setFactory(static fn (): Request => $own);
+        FrontController::leave();
+        self::assertSame($own, Request::createFromGlobals());
+    }
+}
