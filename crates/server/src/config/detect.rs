@@ -39,6 +39,9 @@ const PUBLIC_KEYS: [&str; 4] = [
     "/extra/typo3~1cms/web-dir",
 ];
 
+/// Of a framework on `HttpFoundation`.
+pub(super) const STAYS: &str = "pool.web.mode = \"resident\" boots the front controller as it is";
+
 /// What was found, and what follows from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -48,6 +51,8 @@ pub(super) struct Found {
     pub(super) worker: Option<PathBuf>,
     /// The front controller of classic mode, absolute.
     pub(super) front: Option<PathBuf>,
+    /// The front controller of a framework on `HttpFoundation`, absolute: it can be a worker script as it is.
+    pub(super) resident_front: Option<PathBuf>,
     /// Why, as sentences.
     pub(super) reasons: Vec<String>,
 }
@@ -131,6 +136,7 @@ fn symfony(dir: &Path, root: &Path, runtime: Option<&str>) -> Option<Found> {
         root: root.to_owned(),
         worker: None,
         front: Some(front.clone()),
+        resident_front: Some(front.clone()),
         reasons: vec![format!("found {sign}: a Symfony application")],
     };
     let (resident, why) = symfony::stays_resident(dir, &front, runtime);
@@ -154,12 +160,13 @@ fn laravel(dir: &Path, root: &Path) -> Option<Found> {
     let worker = Some(worker).filter(|path| path.is_file());
     reasons.push(match worker {
         Some(_) => format!("found {name} of Octane: resident mode with it"),
-        None => format!("no {name} of Octane, so the application cannot stay resident"),
+        None => format!("no {name} of Octane; {STAYS}"),
     });
     Some(Found {
         root: root.to_owned(),
         worker,
         front: Some(root.join("index.php")),
+        resident_front: Some(root.join("index.php")),
         reasons,
     })
 }
@@ -174,6 +181,7 @@ fn wordpress(dir: &Path) -> Option<Found> {
         root: dir.to_owned(),
         worker: None,
         front,
+        resident_front: None,
         reasons: vec![format!("found {sign}: WordPress")],
     })
 }
@@ -197,6 +205,7 @@ fn plain(dir: &Path, public: Option<PathBuf>) -> Found {
         root,
         worker: None,
         front,
+        resident_front: None,
         reasons: vec![reason],
     }
 }

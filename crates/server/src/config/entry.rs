@@ -129,8 +129,9 @@ fn without_script(
             (Mode::Classic, found.front.clone())
         }
         Some((Mode::Resident, origin)) => {
-            match &found.worker {
-                Some(worker) => reasons.push(format!("as set: resident mode; found {}", shown(worker, dir))),
+            let script = found.worker.as_ref().or(found.resident_front.as_ref());
+            match script {
+                Some(script) => reasons.push(format!("as set: resident mode; found {}", shown(script, dir))),
                 None => reader.problem(
                     origin,
                     "`pool.web.mode` is \"resident\", but no worker script was found; set `pool.web.script` to a script \
@@ -138,7 +139,7 @@ fn without_script(
                         .to_owned(),
                 ),
             }
-            (Mode::Resident, found.worker.clone())
+            (Mode::Resident, script.cloned())
         }
     }
 }

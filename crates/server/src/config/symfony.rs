@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::detect::{composer, installed, read, shown};
+use super::detect::{STAYS, composer, installed, read, shown};
 
 /// First `symfony/runtime` that runs as a resident worker of its own accord when `FRANKENPHP_WORKER` is set.
 const RESIDENT_RUNTIME: (u32, u32) = (7, 4);
@@ -21,7 +21,7 @@ const LOADERS: [&str; 2] = ["vendor/autoload_runtime.php", "autoload_runtime.php
 pub(super) fn stays_resident(dir: &Path, front: &Path, from_environment: Option<&str>) -> (bool, String) {
     let name = shown(front, dir);
     if !read(front).is_some_and(|text| text.contains("autoload_runtime.php")) {
-        let why = format!("{name} does not use autoload_runtime.php, so it cannot stay resident");
+        let why = format!("{name} does not use autoload_runtime.php; {STAYS}");
         return (false, why);
     }
     if let Some(class) = from_environment {
@@ -79,7 +79,7 @@ fn by_version(dir: &Path, front: &str) -> (bool, String) {
         None => "install hearth/hearth (php/README.md of Hearth) and ",
     };
     let why = format!(
-        "symfony/runtime {version} cannot stay resident by itself; {install}set APP_RUNTIME = '{HEARTH_RUNTIME}' in [pool.web.env]"
+        "symfony/runtime {version} does not stay resident by itself; {STAYS}, or {install}set APP_RUNTIME = '{HEARTH_RUNTIME}' in [pool.web.env]"
     );
     (false, why)
 }

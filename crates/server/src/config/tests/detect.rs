@@ -40,7 +40,7 @@ fn symfony_with_an_older_runtime_is_classic_and_told_how_to_become_resident() {
     );
     assert_eq!(
         reasons[1],
-        "symfony/runtime v6.4.3 cannot stay resident by itself; install hearth/hearth (php/README.md of Hearth) and set \
+        "symfony/runtime v6.4.3 does not stay resident by itself; pool.web.mode = \"resident\" boots the front controller as it is, or install hearth/hearth (php/README.md of Hearth) and set \
          APP_RUNTIME = 'Hearth\\Bridge\\Symfony\\Runtime' in [pool.web.env]"
     );
     assert_eq!(
@@ -48,13 +48,20 @@ fn symfony_with_an_older_runtime_is_classic_and_told_how_to_become_resident() {
         "classic mode; URLs that name no file go to public/index.php"
     );
 
+    let (mode, _, script, reasons) = project.entry(&["pool.web.mode=resident"]);
+    assert_eq!(
+        (mode, script.as_deref()),
+        (Mode::Resident, Some("public/index.php"))
+    );
+    assert_eq!(reasons, ["as set: resident mode; found public/index.php"]);
+
     let project = symfony(&format!(
         r#"[{runtime}, {{"name": "hearth/hearth", "version": "0.1.0"}}]"#
     ));
     let (mode, _, _, reasons) = project.entry(&[]);
     assert_eq!(mode, Mode::Classic);
     assert!(
-        reasons[1].contains("by itself; set APP_RUNTIME = "),
+        reasons[1].contains(" as it is, or set APP_RUNTIME = "),
         "{reasons:?}"
     );
 }
