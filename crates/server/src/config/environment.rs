@@ -1,5 +1,5 @@
 //! Settings by variables of the environment: `HEARTH_POOL_WEB_WORKERS` for `pool.web.workers`, and `PORT`, by which platforms say where
-//! to listen. Stronger than the file, weaker than flags.
+//! to listen. They are stronger than the file and weaker than flags, but `PORT` is no more than another default.
 //!
 //! Finds the key that a variable names; whether there is such a key, and which one is near, knows `reader`. Called by `file`, and by
 //! `cli` for what there is. Runs in: server.
@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use super::file::{ADMIN_INI, ENV, FIRST_POOL, File, INI, Origin, Problem, SECTIONS, Setting, Value};
 
 const PREFIX: &str = "HEARTH_";
-/// Weaker than `HEARTH_LISTEN`.
+/// Another default of `listen`.
 const PORT: &str = "PORT";
 
 /// What the project itself calls so: for the thin client, for scripts (`HEARTH_WORKER`), for a successor, for its build and its tests.
@@ -42,6 +42,12 @@ pub(crate) fn variables() -> Vec<Variable> {
         .collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
+}
+
+/// Those with settings of pools. Scripts of one pool have no business with what another one is told.
+pub(crate) fn names_of_pools() -> impl Iterator<Item = OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(|name| name.as_encoded_bytes().starts_with(b"HEARTH_POOL_"))
 }
 
 impl Variable {
@@ -146,40 +152,45 @@ impl File {
     /// Lays what `variables` say over the file.
     pub(super) fn add_environment(&mut self, variables: &[Variable]) {
         let pools = self.pools();
-        // The weakest first.
-        let is_port = |variable: &&Variable| variable.name == PORT;
-        let settings = variables.iter().filter(|variable| !is_port(variable));
-        for variable in variables.iter().filter(is_port).chain(settings) {
+        for variable in variables.iter().filter(|variable| variable.name != PORT) {
             let origin = Origin::Environment(variable.name.clone());
-            match &variable.value {
-                None => {
-                    let text = "the value is not UTF-8: write it so, or unset it".to_owned();
-                    self.problems.push(Problem { origin, text });
-                }
-                Some(value) if is_port(&variable) => self.add_port(value, origin),
-                Some(value) => {
-                    if let Some(key) = key_of(&variable.name, &pools) {
-                        self.add_typed(&key, value, &origin);
-                    }
-                }
+            let Some(value) = &variable.value else {
+                let text = "the value is not UTF-8: write it so, or unset it".to_owned();
+                self.problems.push(Problem { origin, text });
+                continue;
+            };
+            let Some(key) = key_of(&variable.name, &pools) else {
+                continue;
+            };
+            // A service called `hearth-pool-api` makes no pool.
+            let pool = key.strip_prefix("pool.").and_then(|rest| rest.split('.').next());
+            let is_new = pool.is_some_and(|pool| !pools.iter().any(|known| known == pool));
+            if !(is_new && is_of_kubernetes(&variable.name, &Value::Text(value.clone()))) {
+                self.add_typed(&key, value, &origin);
             }
         }
     }
 
-    /// All addresses: that is what those mean who start a server with `PORT`.
-    fn add_port(&mut self, value: &str, origin: Origin) {
-        let value = value.trim();
-        if value.is_empty() {
+    /// After all else, since whoever says where to listen goes before `PORT`: a server that is meant for one address, or for FastCGI
+    /// alone, must not open another one because its environment has such a variable. All addresses: that is what those mean who
+    /// start a server with it.
+    pub(super) fn add_port(&mut self, variables: &[Variable]) {
+        let port = variables.iter().find(|variable| variable.name == PORT);
+        let value = port.and_then(|port| port.value.as_deref()).unwrap_or("").trim();
+        let is_said = ["listen", "fastcgi.listen"]
+            .iter()
+            .any(|key| self.settings.contains_key(*key));
+        if value.is_empty() || is_said {
             return;
         }
-        // A flag, or HEARTH_LISTEN, goes before a number that is none.
+        // What is no number is an error that names the variable.
         let value = value
             .parse::<u16>()
             .map_or_else(|_| value.to_owned(), |port| format!(":{port}"));
         let setting = Setting {
             value: Value::Text(value),
             typed: None,
-            origin,
+            origin: Origin::Environment(PORT.to_owned()),
         };
         self.settings.insert("listen".to_owned(), setting);
     }

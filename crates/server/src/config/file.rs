@@ -208,6 +208,7 @@ impl File {
                 },
             );
         }
+        file.add_port(&sources.environment);
         file
     }
 

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 pub(crate) use acme::{Acme, Challenge};
 pub(crate) use compression::{Coding, Compression};
-pub(crate) use environment::{Variable, variables};
+pub(crate) use environment::{Variable, names_of_pools, variables};
 pub(crate) use fastcgi::FastCgi;
 pub(crate) use file::{Errors, Origin, Problem};
 pub(crate) use limits::{ByteSize, Limits};

@@ -174,6 +174,9 @@ impl Recipe {
         for name in BETWEEN_SERVER_AND_MANAGER {
             command.env_remove(name);
         }
+        for name in config::names_of_pools() {
+            command.env_remove(name);
+        }
         let child = command.spawn()?;
         // It holds the other ends of our pipe and socket, whose end would never be seen.
         drop(command);

@@ -12,7 +12,13 @@ fn hearth(words: &[&str], folder: &Folder, variables: &[(&str, &str)]) -> Output
 
 #[test]
 fn a_server_obeys_its_environment_also_after_a_reload() {
-    let folder = Folder::with("environment", &[("index.php", "<?php echo getenv('GREETING');")]);
+    let folder = Folder::with(
+        "environment",
+        &[(
+            "index.php",
+            "<?php echo getenv('GREETING'), getenv('HEARTH_POOL_WEB_ENV_GREETING');",
+        )],
+    );
     let file = "listen = \"127.0.0.1:1\"\n[pool.web]\nworkers = 1\n";
     folder.write("hearth.toml", file);
     let app = App::at(folder.path())

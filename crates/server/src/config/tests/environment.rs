@@ -38,11 +38,19 @@ fn a_variable_is_stronger_than_the_file_and_weaker_than_a_flag() {
 
 #[test]
 fn port_is_that_of_all_addresses_unless_somebody_says_where_to_listen() {
-    let project = Project::new(&[("hearth.toml", "listen = '127.0.0.1:1'\n")]);
     let port = ("PORT", "8081");
+    let project = Project::new(&[("hearth.toml", "listen = '127.0.0.1:1'\n")]);
+    assert_eq!(shown(&project.with(&[port], &[]).unwrap().config), "127.0.0.1:1");
+    let project = Project::new(&[("hearth.toml", "[fastcgi]\nlisten = '127.0.0.1:1'\n")]);
+    let Loaded { reasons, .. } = project.with(&[port], &[]).unwrap();
+    assert!(!reasons.concat().contains("PORT"), "{reasons:?}");
+    let project = Project::new(&[]);
     let Loaded { config, reasons, .. } = project.with(&[port], &[]).unwrap();
     assert_eq!(shown(&config), "[::]:8081");
-    assert_eq!(reasons[1], "read PORT of the environment");
+    assert!(
+        reasons.contains(&"read PORT of the environment".to_owned()),
+        "{reasons:?}"
+    );
     let listen = ("HEARTH_LISTEN", "127.0.0.1:2");
     for variables in [[port, listen], [listen, port], [("PORT", "none"), listen]] {
         let config = project.with(&variables, &[]).unwrap().config;
@@ -52,7 +60,7 @@ fn port_is_that_of_all_addresses_unless_somebody_says_where_to_listen() {
     assert_eq!(shown(&config), "127.0.0.1:3");
     assert_eq!(
         shown(&project.with(&[("PORT", "")], &[]).unwrap().config),
-        "127.0.0.1:1"
+        "127.0.0.1:8080"
     );
     let errors = project.with(&[("PORT", "http")], &[]).unwrap_err();
     assert!(
@@ -112,6 +120,8 @@ fn a_variable_that_is_no_setting_names_the_nearest() {
         ("HEARTH_ENV", "prod"),
         ("HEARTH_PORT", "tcp://10.0.0.1:80"),
         ("HEARTH_LOG_SERVICE_HOST", "10.0.0.1"),
+        ("HEARTH_POOL_API_SERVICE_HOST", "10.0.0.1"),
+        ("HEARTH_POOL_PORT", "tcp://10.0.0.1:80"),
     ] {
         let reasons = project.with(&[(name, value)], &[]).unwrap().reasons;
         assert!(!reasons.concat().contains(name), "{name}: {reasons:?}");
