@@ -9,8 +9,12 @@ use std::path::Path;
 
 use crate::php::Source;
 
-/// By this name a script, or the text of one, shows that it waits for its requests in a loop.
-const LOOP: &str = "_handle_request(";
+/// A script whose text has one of them asks `HttpFoundation` for its request itself, or lets Symfony's Runtime do so. In one that only
+/// loads such code, a request may be made as a part of the boot, and the script may wait in another file.
+const ASKS: [&str; 3] = ["createFromGlobals(", "::capture(", "autoload_runtime.php"];
+
+/// A script whose text has one of them waits for its requests there.
+const WAITS: [&str; 2] = ["_handle_request(", "hearth_request("];
 
 /// In the order in which PHP can compile them.
 const SOURCES: [(&str, &str); 3] = [
@@ -28,14 +32,19 @@ const SOURCES: [(&str, &str); 3] = [
     ),
 ];
 
-/// What `script` needs to wait for its request as it is; nothing, if it is a worker script.
+/// What `script` needs to wait for its request as it is; nothing, unless it is a front controller.
 pub(crate) fn sources(script: &Path) -> &'static [Source] {
     let text = fs::read(script).unwrap_or_default();
-    if String::from_utf8_lossy(&text).contains(LOOP) {
+    if !is_front_controller(&String::from_utf8_lossy(&text)) {
         return &[];
     }
     let sources: Option<Vec<Source>> = SOURCES.iter().map(|(class, code)| source(class, code)).collect();
     sources.unwrap_or_default().leak()
+}
+
+fn is_front_controller(text: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    has(&ASKS) && !has(&WAITS)
 }
 
 fn source(class: &str, code: &str) -> Option<Source> {
@@ -47,4 +56,30 @@ fn source(class: &str, code: &str) -> Option<Source> {
         name: forever(format!("Hearth's {class}.php"))?.as_ptr(),
         code: forever(code.to_owned())?.as_ptr(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_front_controller;
+
+    #[test]
+    fn the_text_of_a_script_tells_whether_it_is_a_front_controller() {
+        for text in [
+            "$kernel->handle(Request::createFromGlobals())->send();",
+            "$app->handleRequest(Request::capture());",
+            "require_once dirname(__DIR__).'/vendor/autoload_runtime.php';",
+        ] {
+            assert!(is_front_controller(text), "{text}");
+        }
+        for text in [
+            "",
+            "require __DIR__.'/../vendor/laravel/octane/bin/frankenphp-worker.php';",
+            "$app->handle(new Request($_GET));",
+            "hearth_request(); Request::createFromGlobals();",
+            "while (hearth_handle_request(fn () => Request::createFromGlobals()));",
+            "while (frankenphp_handle_request(fn () => Request::capture()));",
+        ] {
+            assert!(!is_front_controller(text), "{text}");
+        }
+    }
 }

@@ -303,3 +303,33 @@ fn a_worker_script_that_uses_httpfoundation_waits_in_its_own_way() {
         }
     }
 }
+
+#[test]
+fn a_worker_script_in_a_required_file_may_make_a_request_while_it_boots() {
+    // As Laravel Octane's, whose public/frankenphp-worker.php requires one line of its package.
+    let required = format!(
+        "{LOADER} $boot = Request::create('/boot'); Request::createFromGlobals();
+        while (frankenphp_handle_request(function () use ($boot) {{
+            echo $boot->getPathInfo(), ' ', Request::createFromGlobals()->query->get('n');
+        }}));"
+    );
+    let folder = Folder::with(
+        "front-controller",
+        &[
+            ("public/index.php", "<?php require __DIR__ . '/../octane.php';"),
+            ("octane.php", &required),
+        ],
+    );
+    for isolation in ["request", "none"] {
+        let isolation = format!("pool.web.isolation={isolation}");
+        let server = Server::start(
+            &folder.app(),
+            &[&SCRIPT[..], &["pool.web.mode=resident", &isolation]].concat(),
+        );
+        for n in 0..5 {
+            assert_eq!(server.get(&format!("/?n={n}")).text(), format!("/boot {n}"));
+        }
+        assert_eq!(server.log.count("waits where it asks"), 0);
+        assert_same_worker(&server);
+    }
+}
