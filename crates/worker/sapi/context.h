@@ -200,11 +200,11 @@ void hearth_watch_boot(bool on);
 /* front.c */
 /* Before a script boots: it may wait for its request as a front controller that knows nothing of Hearth. */
 void hearth_keep_front_controller(void);
-/* It waits: classes that are loaded from here on are like any others. */
+/* It waits, in the factory or in a call of its own, which may throw: classes that are loaded from here on are like any others. */
 void hearth_front_controller_waits(void);
 /* So are they once it is over, which it may be without having waited. */
 void hearth_front_controller_ends(void);
-/* It is no such front controller. */
+/* It is no such front controller. May throw. */
 void hearth_forget_front_controller(void);
 /* Whether the function is part of the way from a front controller to hearth_request(). */
 bool hearth_is_front_of_request(const zend_function *function);

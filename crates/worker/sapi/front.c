@@ -5,8 +5,8 @@
  * loaded that class, a factory is set that calls hearth_request() first. It is
  * PHP (php/src/Bridge/Symfony/FrontController.php), compiled only then.
  *
- * A script that asks by hearth_handle_request() gets no such factory, or loses
- * it before its first request.
+ * A script that calls hearth_handle_request() or hearth_request() gets no such
+ * factory, or loses it before its first request.
  *
  * Runs in: zygote. Called by: request.c, once.c, PHP.
  */
@@ -97,14 +97,6 @@ static void disarm(void)
 	}
 }
 
-void hearth_front_controller_waits(void)
-{
-	const zend_execute_data *caller = EG(current_execute_data) ? EG(current_execute_data)->prev_execute_data : NULL;
-
-	disarm();
-	waits = caller && caller->func && hearth_is_front_of_request(caller->func);
-}
-
 void hearth_forget_front_controller(void)
 {
 	disarm();
@@ -112,6 +104,17 @@ void hearth_forget_front_controller(void)
 		call(ZEND_STRL("leave"), NULL);
 	}
 	kept = false;
+}
+
+void hearth_front_controller_waits(void)
+{
+	const zend_execute_data *caller = EG(current_execute_data) ? EG(current_execute_data)->prev_execute_data : NULL;
+
+	disarm();
+	waits = caller && caller->func && hearth_is_front_of_request(caller->func);
+	if (!waits) {
+		hearth_forget_front_controller();
+	}
 }
 
 void hearth_front_controller_ends(void)

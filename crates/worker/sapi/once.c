@@ -232,6 +232,9 @@ void hearth_request_of_script(void)
 		return;
 	}
 	hearth_front_controller_waits();
+	if (EG(exception)) {
+		return;
+	}
 	hearth_warm_before_first_request();
 	/* Callbacks of the boot get what they have not had yet, and may throw. */
 	php_output_end_all();

@@ -441,6 +441,9 @@ bool hearth_next_request(zend_fcall_info *fci, zend_fcall_info_cache *fcc, heart
 	}
 	if (hearth.phase == PHASE_BOOT) {
 		hearth_forget_front_controller();
+		if (EG(exception)) {
+			return false;
+		}
 		hearth_warm_before_first_request();
 		hearth_end_boot();
 	} else if (hearth.phase == PHASE_BETWEEN) {

@@ -333,3 +333,31 @@ fn a_worker_script_in_a_required_file_may_make_a_request_while_it_boots() {
         assert_same_worker(&server);
     }
 }
+
+#[test]
+fn a_front_controller_that_waits_in_a_required_file_asks_there_only() {
+    // The class is loaded above the call, so the request below it is asked for with Hearth's factory already there.
+    let script = format!(
+        "{LOADER} class_exists(Request::class); require __DIR__ . '/../wait.php';
+        echo Request::createFromGlobals()->query->get('n');"
+    );
+    let folder = Folder::with(
+        "front-controller",
+        &[
+            ("public/index.php", &script),
+            ("wait.php", "<?php hearth_request();"),
+        ],
+    );
+    for way in WAYS {
+        let server = Server::start(
+            &folder.app(),
+            &[&SCRIPT[..], &["pool.web.mode=resident", way]].concat(),
+        );
+        for n in 0..5 {
+            let answer = server.get(&format!("/?n={n}"));
+            assert_eq!((answer.status, answer.text()), (200, n.to_string()), "{way}");
+        }
+        assert_eq!(server.log.count("waits where it asks"), 0);
+        assert_same_worker(&server);
+    }
+}
