@@ -71,7 +71,7 @@ static zend_class_entry *autoload(zend_string *name, zend_string *lc_name)
 			&& zend_string_equals_literal(lc_name, REQUEST)) {
 		keep();
 	}
-	return class;
+	return EG(exception) ? NULL : class;
 }
 
 void hearth_keep_front_controller(void)

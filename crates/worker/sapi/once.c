@@ -220,8 +220,8 @@ static void begin(void)
 /* Not a line of the script runs again: what has served nothing has nothing to tidy up. */
 static void leave(void)
 {
-	php_free_shutdown_functions();
 	zend_objects_store_mark_destructed(&EG(objects_store));
+	php_free_shutdown_functions();
 	zend_throw_unwind_exit();
 }
 

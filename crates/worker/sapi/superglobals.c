@@ -27,7 +27,7 @@ void hearth_note_references(void)
 static void import_into_reference(zend_auto_global *global)
 {
 	zval *value = zend_hash_find(&EG(symbol_table), global->name);
-	zval reference;
+	zval reference, old;
 
 	if (!value || !Z_ISREF_P(value)) {
 		global->armed = global->auto_global_callback(global->name);
@@ -37,9 +37,11 @@ static void import_into_reference(zend_auto_global *global)
 	global->armed = global->auto_global_callback(global->name);
 	value = zend_hash_find(&EG(symbol_table), global->name);
 	if (value && !Z_ISREF_P(value)) {
-		zval_ptr_dtor(Z_REFVAL(reference));
+		ZVAL_COPY_VALUE(&old, Z_REFVAL(reference));
 		ZVAL_COPY_VALUE(Z_REFVAL(reference), value);
 		ZVAL_COPY_VALUE(value, &reference);
+		/* Last, because its destructors may read the superglobal. */
+		zval_ptr_dtor(&old);
 	} else {
 		zval_ptr_dtor(&reference);
 	}
