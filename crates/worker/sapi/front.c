@@ -12,6 +12,7 @@
  */
 #include "context.h"
 
+#include <Zend/zend_closures.h>
 #include <Zend/zend_exceptions.h>
 #include <Zend/zend_interfaces.h>
 
@@ -27,12 +28,12 @@ static bool kept;
 /* It has waited in it. */
 static bool waits;
 
-static void call(const char *method, size_t len, zval *argument)
+static void call(const char *method, size_t len, int count, zval *first, zval *second)
 {
 	zend_class_entry *class = zend_hash_str_find_ptr(EG(class_table), ZEND_STRL(FRONT_CONTROLLER));
 
 	if (class) {
-		zend_call_method(NULL, class, NULL, method, len, NULL, argument ? 1 : 0, argument, NULL);
+		zend_call_method(NULL, class, NULL, method, len, NULL, count, first, second);
 	}
 }
 
@@ -50,15 +51,48 @@ static void compile_sources(void)
 	}
 }
 
+/* The class that a request is asked of: Request, or one that extends it. */
+static ZEND_NAMED_FUNCTION(called_class)
+{
+	zend_execute_data *frame;
+
+	for (frame = EX(prev_execute_data); frame; frame = frame->prev_execute_data) {
+		const zend_class_entry *scope = frame->func ? frame->func->common.scope : NULL;
+
+		if (scope && zend_string_equals_literal_ci(scope->name, REQUEST)) {
+			const zend_class_entry *class = zend_get_called_scope(frame);
+
+			RETURN_STR_COPY((class ? class : scope)->name);
+		}
+	}
+	RETURN_EMPTY_STRING();
+}
+
+/* A closure of called_class(), declared as PHP's function is that tells the same of its own caller; null where that is disabled. */
+static void make_called_class(zval *closure)
+{
+	const zend_function *like = zend_hash_str_find_ptr(EG(function_table), ZEND_STRL("get_called_class"));
+	zend_function function;
+
+	ZVAL_NULL(closure);
+	if (like && like->type == ZEND_INTERNAL_FUNCTION) {
+		function.internal_function = like->internal_function;
+		function.internal_function.handler = called_class;
+		zend_create_closure(closure, &function, NULL, NULL, NULL);
+	}
+}
+
 static void keep(void)
 {
 	kept = true;
 	compile_sources();
 	if (!EG(exception)) {
-		zval wait;
+		zval wait, called;
 
 		ZVAL_STRING(&wait, "hearth_request");
-		call(ZEND_STRL("keep"), &wait);
+		make_called_class(&called);
+		call(ZEND_STRL("keep"), 2, &wait, &called);
+		zval_ptr_dtor(&called);
 		zval_ptr_dtor(&wait);
 	}
 }
@@ -101,7 +135,7 @@ void hearth_forget_front_controller(void)
 {
 	disarm();
 	if (kept && !EG(exception)) {
-		call(ZEND_STRL("leave"), NULL);
+		call(ZEND_STRL("leave"), 0, NULL, NULL);
 	}
 	kept = false;
 }

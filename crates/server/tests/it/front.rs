@@ -361,3 +361,30 @@ fn a_front_controller_that_waits_in_a_required_file_asks_there_only() {
         assert_same_worker(&server);
     }
 }
+
+#[test]
+fn a_front_controller_may_make_requests_while_it_boots() {
+    let script = format!(
+        "{LOADER} class Own extends Request {{}}
+        $made = [Own::create('/own'), Request::create('/plain')];
+        $asked = Request::createFromGlobals();
+        foreach ([...$made, Own::create('/below'), $asked] as $request) {{
+            echo $request::class, ' ', $request->getPathInfo(), PHP_EOL;
+        }}"
+    );
+    let folder = Folder::with("front-controller", &[("public/index.php", &script)]);
+    let request = r"Symfony\Component\HttpFoundation\Request";
+    for way in WAYS {
+        let settings = ["pool.web.mode=resident", "pool.web.paranoid=true", way];
+        let server = Server::start(&folder.app(), &[&SCRIPT[..], &settings].concat());
+        server.log.wait_for_line_with(WAITS);
+        for n in 0..5 {
+            assert_eq!(
+                server.get(&format!("/{n}")).text(),
+                format!("Own /own\n{request} /plain\nOwn /below\n{request} /{n}\n"),
+                "{way}"
+            );
+        }
+        assert_same_worker(&server);
+    }
+}

@@ -18,10 +18,20 @@ use Symfony\Component\HttpKernel\KernelInterface;
  */
 final class FrontController
 {
-    /** While a script boots: the request that it asks for is waited for, by the function $wait. */
-    public static function keep(callable $wait): void
+    /**
+     * While a script boots: the request that it asks for is waited for, by the function $wait. One that it makes
+     * itself, by Request::create(), is of the class that $called tells.
+     */
+    public static function keep(callable $wait, ?callable $called = null): void
     {
-        Request::setFactory(static fn (): Request => self::request($wait));
+        Request::setFactory(static function (mixed ...$arguments) use ($wait, $called): Request {
+            if ('createFromGlobals' === (debug_backtrace(\DEBUG_BACKTRACE_IGNORE_ARGS, 3)[2]['function'] ?? null)) {
+                return self::request($wait);
+            }
+            $class = null === $called ? Request::class : $called();
+
+            return new $class(...$arguments);
+        });
     }
 
     /** The script waits in another way. A factory that the application has set since stays. */
@@ -36,7 +46,7 @@ final class FrontController
         }
     }
 
-    /** The arguments of a factory are the boot's, and so of no use. */
+    /** The arguments of the factory are the boot's, and so of no use. */
     private static function request(callable $wait): Request
     {
         Request::setFactory(null);

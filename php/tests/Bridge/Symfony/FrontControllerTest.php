@@ -46,6 +46,22 @@ final class FrontControllerTest extends TestCase
         self::assertTrue($booted);
     }
 
+    public function testARequestThatIsMadeWhileTheScriptBootsIsNotWaitedFor(): void
+    {
+        $waits = 0;
+        $own = new class extends Request {
+        };
+        FrontController::keep(static function () use (&$waits): void {
+            ++$waits;
+        }, static fn (): string => $own::class);
+
+        $made = Request::create('/boot?n=1');
+        self::assertSame([$own::class, '/boot', '1'], [$made::class, $made->getPathInfo(), $made->query->get('n')]);
+        self::assertSame(0, $waits);
+        Request::createFromGlobals();
+        self::assertSame(1, $waits);
+    }
+
     public function testAScriptThatWaitsInAnotherWayKeepsItsFactoryOnly(): void
     {
         FrontController::keep(static fn () => self::fail('The factory is still there.'));
