@@ -147,7 +147,7 @@ impl Image {
         }
         // Nothing is dropped before all is known: dropping is done by memory of these pages.
         for pages in equal {
-            kernel::drop_copies(&pages)?;
+            kernel::give_back(&pages)?;
         }
         self.close()?;
         for number in adopted {

@@ -320,15 +320,15 @@ pub(super) fn renew(pages: &Range<usize>) -> io::Result<()> {
     if pages.is_empty() {
         return Ok(());
     }
-    drop_copies(pages)?;
+    give_back(pages)?;
     // Else the next read would be a fault as well.
     touch(pages);
     Ok(())
 }
 
-/// Makes the pages the file's again, at the next use.
-pub(super) fn drop_copies(pages: &Range<usize>) -> io::Result<()> {
-    // SAFETY: memory of PHP that is mapped privately from the image, and is put back to it.
+/// Gives pages back to the system. What was mapped from the image is the file's again at the next use; idle memory is zero.
+pub(super) fn give_back(pages: &Range<usize>) -> io::Result<()> {
+    // SAFETY: memory of PHP that is put back to the image by this, or marked idle: nobody reads it before writing it.
     unsafe {
         madvise(
             std::ptr::with_exposed_provenance_mut(pages.start),

@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use super::hot::{Entry, put_back, thread_pages};
 use super::image::Image;
-use super::process;
+use super::kernel;
 use super::regions::{self, PAGE, Region};
 use crate::host;
 
@@ -49,7 +49,7 @@ impl Image {
             }
         }
         for piece in self.long_idle() {
-            process::give_back(&piece)?;
+            kernel::give_back(&piece)?;
         }
         Ok(())
     }

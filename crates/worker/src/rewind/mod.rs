@@ -171,7 +171,7 @@ impl Rewinder {
         self.descriptors.restore(touched.has(Touched::FDS) || look)?;
         if self.rewinds.is_multiple_of(GIVE_BACK_EVERY) {
             for piece in &self.idle {
-                process::give_back(piece)?;
+                kernel::give_back(piece)?;
             }
         }
         if look || self.has_children || touched.has(Touched::CHILDREN) {

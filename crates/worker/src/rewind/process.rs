@@ -57,19 +57,6 @@ pub(super) fn check(touched: &Touched) -> Result<(), Stuck> {
     Ok(())
 }
 
-/// Gives memory back to the system that holds nothing.
-pub(super) fn give_back(piece: &Range<usize>) -> io::Result<()> {
-    // SAFETY: memory of the image that is marked idle: nobody reads it before writing it.
-    unsafe {
-        rustix::mm::madvise(
-            std::ptr::with_exposed_provenance_mut(piece.start),
-            piece.len(),
-            rustix::mm::Advice::LinuxDontNeed,
-        )
-    }?;
-    Ok(())
-}
-
 /// Buries children that requests have left and that are over. True: others are not.
 pub(super) fn bury_children() -> bool {
     loop {

@@ -80,7 +80,7 @@ pub(super) fn drop_added_shadow(image: &Image, pagemap: &Pagemap) -> io::Result<
     for piece in present(pagemap, &SHADOW)? {
         for page in piece.step_by(PAGE) {
             if regions::at(&image.regions, page).is_none() {
-                super::process::give_back(&(page..page + PAGE))?;
+                super::kernel::give_back(&(page..page + PAGE))?;
             }
         }
     }
