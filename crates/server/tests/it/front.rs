@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
-
 use crate::harness::{App, Client, Folder, Server, cookie_line};
 use crate::parity;
 
@@ -59,15 +57,6 @@ fn copied() -> Folder {
 fn start(app: &App, settings: &[&str]) -> Server {
     let ini = ["pool.web.php_ini=php.ini"];
     Server::start(app, &[&SCRIPT[..], &ini, settings].concat())
-}
-
-fn assert_same_worker(server: &Server) {
-    let totals = server.status()["pools"][0]["totals"].take();
-    assert_eq!(
-        (&totals["forked"], &totals["died"]),
-        (&json!(1), &json!(0)),
-        "{totals}"
-    );
 }
 
 /// Status, headers that an application chooses, and body; what differs by nature is left out.
@@ -154,7 +143,7 @@ fn a_plain_front_controller_of_symfony_answers_resident_as_it_does_classic() {
         for _ in 0..2 {
             assert_same(&answers(server.address()), &expected, way);
         }
-        assert_same_worker(&server);
+        server.assert_same_workers(1);
         assert_eq!(
             server.log.count("there is no request yet"),
             0,
@@ -176,7 +165,7 @@ fn a_front_controller_with_the_runtime_of_symfony_answers_resident_as_it_does_cl
         for _ in 0..2 {
             assert_same(&answers(server.address()), &expected, way);
         }
-        assert_same_worker(&server);
+        server.assert_same_workers(1);
     }
 }
 
@@ -223,7 +212,7 @@ final class CountController
                     "{way} {warmup}"
                 );
             }
-            assert_same_worker(&server);
+            server.assert_same_workers(1);
         }
     }
 }
@@ -298,7 +287,7 @@ fn a_worker_script_that_uses_httpfoundation_waits_in_its_own_way() {
                     );
                 }
                 assert_eq!(server.log.count("waits where it asks"), 0);
-                assert_same_worker(&server);
+                server.assert_same_workers(1);
             }
         }
     }
@@ -330,7 +319,7 @@ fn a_worker_script_in_a_required_file_may_make_a_request_while_it_boots() {
             assert_eq!(server.get(&format!("/?n={n}")).text(), format!("/boot {n}"));
         }
         assert_eq!(server.log.count("waits where it asks"), 0);
-        assert_same_worker(&server);
+        server.assert_same_workers(1);
     }
 }
 
@@ -358,7 +347,7 @@ fn a_front_controller_that_waits_in_a_required_file_asks_there_only() {
             assert_eq!((answer.status, answer.text()), (200, n.to_string()), "{way}");
         }
         assert_eq!(server.log.count("waits where it asks"), 0);
-        assert_same_worker(&server);
+        server.assert_same_workers(1);
     }
 }
 
@@ -385,6 +374,6 @@ fn a_front_controller_may_make_requests_while_it_boots() {
                 "{way}"
             );
         }
-        assert_same_worker(&server);
+        server.assert_same_workers(1);
     }
 }

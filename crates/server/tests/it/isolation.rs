@@ -27,16 +27,6 @@ fn start_app(app: &App, settings: &[&str]) -> Server {
     Server::start(app, &all)
 }
 
-/// Fails unless all workers are those that were forked at the start.
-fn assert_same_workers(server: &Server, workers: u64) {
-    let totals = server.status()["pools"][0]["totals"].take();
-    assert_eq!(
-        (&totals["forked"], &totals["died"]),
-        (&json!(workers), &json!(0)),
-        "{totals}"
-    );
-}
-
 /// How requests are undone here: by the log and by `hearth status`, which agree.
 fn method(server: &Server) -> (String, String) {
     let ready = server.log.wait("zygote ready", |_| true);
@@ -126,7 +116,7 @@ fn what_a_request_leaves_in_its_process_is_unseen_by_the_next() {
             assert_eq!(next.status, first.status);
             assert_eq!(next.text(), first.text());
         }
-        assert_same_workers(server, 1);
+        server.assert_same_workers(1);
     });
     // What is compared does change where nothing is undone.
     let server = start(&["pool.web.workers=1", "pool.web.isolation=none"]);
@@ -161,7 +151,7 @@ fn locks_that_a_request_takes_on_files_of_the_boot_end_with_it() {
                 assert_eq!(locked, [false, false], "{way} {target}");
             }
         }
-        assert_same_workers(&server, 1);
+        server.assert_same_workers(1);
     }
     // What is asserted can be seen.
     let server = start_app(
@@ -220,7 +210,7 @@ fn no_ending_of_a_request_costs_a_worker() {
         }
         assert_eq!(server.get("/").text(), "hello ");
         assert_eq!(server.log.count("worker died"), 0);
-        assert_same_workers(server, WORKERS);
+        server.assert_same_workers(WORKERS);
     });
 }
 
@@ -240,7 +230,7 @@ fn what_a_script_does_behind_its_handler_belongs_to_the_request() {
             assert_eq!(std::fs::read_to_string(mark).unwrap(), "behind shutdown", "{how}");
         }
         assert_eq!(server.get("/nested").status, 500);
-        assert_same_workers(server, 1);
+        server.assert_same_workers(1);
     });
 }
 
@@ -259,7 +249,7 @@ fn a_request_that_does_what_cannot_be_undone_is_answered_and_its_worker_replaced
                 assert!(line.contains(end), "{line}");
             }
         } else {
-            assert_same_workers(server, 1);
+            server.assert_same_workers(1);
         }
     });
 }
@@ -330,7 +320,7 @@ fn all_memory_is_as_it_was_after_requests_to_symfony() {
 /// Every request has been compared: each is undone before its worker takes the next, and the last before its worker stops.
 fn assert_paranoid_found_nothing(server: &Server) {
     assert_eq!(server.get("/").status, 200);
-    assert_same_workers(server, WORKERS);
+    server.assert_same_workers(WORKERS);
     let log = server.log.text();
     assert!(
         !log.contains("not rewound") && !log.contains("fresh worker"),
@@ -362,7 +352,7 @@ fn a_byte_that_was_not_put_back_is_reported_with_its_address() {
     for _ in 0..3 {
         assert_eq!(ask(&server, "/").1, "a");
     }
-    assert_same_workers(&server, 1);
+    server.assert_same_workers(1);
     let (address, _) = ask(&server, "/?hidden");
     let line = server
         .log
@@ -374,7 +364,7 @@ fn a_byte_that_was_not_put_back_is_reported_with_its_address() {
     let server = start("pool.web.paranoid=false");
     let bytes = [ask(&server, "/?hidden").1, ask(&server, "/?hidden").1];
     assert_eq!(bytes, ["a", "b"], "nothing was hidden");
-    assert_same_workers(&server, 1);
+    server.assert_same_workers(1);
 }
 
 #[test]
@@ -395,7 +385,7 @@ fn memory_that_a_fork_wipes_is_wiped_for_each_request() {
         for _ in 0..5 {
             assert_eq!(server.get("/").text(), "0", "{way}");
         }
-        assert_same_workers(&server, 1);
+        server.assert_same_workers(1);
     }
 }
 

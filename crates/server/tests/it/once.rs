@@ -7,8 +7,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use crate::harness::{App, Client, Folder, Fpm, Server};
 
 const WAYS: [&str; 2] = ["pool.web.isolation_method=auto", "pool.web.isolation_method=fork"];
@@ -34,15 +32,6 @@ fn boots(marks: &Folder) -> usize {
     fs::read_to_string(marks.file("marks")).unwrap().lines().count()
 }
 
-fn assert_same_worker(server: &Server) {
-    let totals = server.status()["pools"][0]["totals"].take();
-    assert_eq!(
-        (&totals["forked"], &totals["died"]),
-        (&json!(1), &json!(0)),
-        "{totals}"
-    );
-}
-
 #[test]
 fn each_request_starts_where_the_script_waits_whatever_the_way_and_the_warm_up() {
     for way in WAYS {
@@ -55,7 +44,7 @@ fn each_request_starts_where_the_script_waits_whatever_the_way_and_the_warm_up()
                 assert_eq!(server.get("/count").text(), "1 1 1 0 5 down", "{way} {warmup}");
             }
             assert_eq!(boots(&marks), expected, "{warmup}");
-            assert_same_worker(&server);
+            server.assert_same_workers(1);
         }
     }
 }
@@ -91,7 +80,7 @@ fn no_ending_of_a_script_costs_a_worker() {
         }
         let said = "hearth_request() was called a second time: one request a run of the script";
         server.log.wait_for_line_with(said);
-        assert_same_worker(&server);
+        server.assert_same_workers(1);
     }
 }
 
@@ -106,7 +95,7 @@ fn a_fiber_may_wait_for_the_request() {
                 assert_eq!(server.get("/").text(), "1above script resumed end");
                 assert_eq!(server.get("/?exit").text(), "1above script resumed exit");
             }
-            assert_same_worker(&server);
+            server.assert_same_workers(1);
         }
     }
 }

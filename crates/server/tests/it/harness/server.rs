@@ -276,6 +276,16 @@ impl Server {
         serde_json::from_str(&self.ask(&["status", "--json"])).unwrap()
     }
 
+    /// Fails unless all workers of the first pool are those that were forked at the start.
+    pub(crate) fn assert_same_workers(&self, workers: u64) {
+        let totals = self.status()["pools"][0]["totals"].take();
+        assert_eq!(
+            (&totals["forked"], &totals["died"]),
+            (&Value::from(workers), &Value::from(0)),
+            "{totals}"
+        );
+    }
+
     /// A new connection.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address).expect("connecting to the server")
